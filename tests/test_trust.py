@@ -369,6 +369,7 @@ LOOKING = {
     "scaling": ["p", "--over", "n"],
     "schedule": ["wien2k:kpoints=2", "--on", "identical:2"],
     "search": [],
+    "sensitivity": ["p", "--design", "morris:2"],
     "show": ["a"],
     "simulate": ["wien2k:kpoints=2", "--on", "identical:2"],
     "space": ["p.sh"],

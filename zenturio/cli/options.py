@@ -114,7 +114,15 @@ Settings = Annotated[
 Objective = Annotated[
     str, typer.Option(metavar="'MINIMIZE expr'", help="Objective; default: that of the file.")
 ]
-Seed = Annotated[int, typer.Option(help="Random seed of --sample and --search.")]
+Design = Annotated[
+    str,
+    typer.Option(
+        metavar="KIND:N",
+        help="Use the points of a design: lhs:200, sobol:256, saltelli:128 or morris:10 for zen"
+        " sensitivity, covering:2 for all pairs of values.",
+    ),
+]
+Seed = Annotated[int, typer.Option(help="Random seed of --sample, --design and --search.")]
 Only = Annotated[
     str,
     typer.Option(

@@ -52,6 +52,7 @@ def run(
     param: options.Overrides = None,
     limit: options.Limit = None,
     sample: options.Sample = None,
+    design: options.Design = "",
     search: options.Engine = "",
     budget: options.Budget = "",
     stop: options.Stop = None,
@@ -129,7 +130,7 @@ def run(
         tuple(paths), tuple(param or ()), limit, sample, search, budget, tuple(stop or ()),
         tuple(settings or ()), objective, seed, only, name or "", on, machine, again,
         each_machine, jobs, fail_fast, go_on, keep, pin, batch, join, order,
-        tuple(observe or ()), quiet_machine,
+        tuple(observe or ()), quiet_machine, design,
     )  # fmt: skip
     place = request.place_options
     application = request.application()

@@ -10,6 +10,7 @@ from zenturio.cli.options import Database, Json, MachineKind, Trust
 from zenturio.cli.results import All, OfMachine, OfRound
 
 if TYPE_CHECKING:
+    from zenturio.experiment.signed_ranks import Interval
     from zenturio.query.importance import RankedSetting
     from zenturio.show.study import TuningResult
     from zenturio.study.best_points import PointRanking, ScoredPoint
@@ -20,6 +21,7 @@ def add_to(app: typer.Typer) -> None:
     """Register the verbs of this module in *app*."""
     app.command()(engines)
     app.command()(best)
+    app.command()(sensitivity)
     app.command()(tune)
 
 
@@ -166,6 +168,71 @@ def _origin(point: "ScoredPoint", names: list[str]) -> list[object]:
     machine = point.machine.label if point.machine else ""
     origins = {"machine": machine, "round": point.round, "stopped": point.stopped}
     return [origins[name] for name in names]
+
+
+def sensitivity(
+    study: Annotated[str, typer.Argument(help="Name of the study.")],
+    metric: Annotated[str, typer.Option(help="Metric; default: the one that is declared.")] = "",
+    design: Annotated[
+        str,
+        typer.Option(
+            metavar="KIND:N", help="saltelli:N or morris:N; default: that of the last run."
+        ),
+    ] = "",
+    seed: Annotated[
+        int | None, typer.Option(help="Random seed of the design; default: that of the last run.")
+    ] = None,
+    machine: OfMachine = "",
+    round_: OfRound = "",
+    db: Database = None,
+    json: Json = False,
+) -> None:
+    """Show how much a metric depends on each parameter.
+
+    The study must have run the points of a design. After --design saltelli:N, "first" is the share
+    of the variance that goes with a parameter alone, "total" with all its interactions (Sobol'
+    indices). After --design morris:N, "size" is the mean absolute change when that parameter alone
+    changes. Intervals are 95% by bootstrap. Parameters that constraints tie together are one factor.
+
+    Examples: zen run model.py --design saltelli:128; zen sensitivity model --metric error
+    """
+    from zenturio.query.sensitivity import study_sensitivity
+    from zenturio.record.row_filter import RowChoice, read_round
+    from zenturio.study.last_options import read_design
+    from zenturio.study.overview import opened_repository
+
+    with opened_repository(db) as repository:
+        chosen = read_design(study, repository.definition(study).notes, design, seed)
+        answer = study_sensitivity(
+            repository, study, chosen, metric, rows=RowChoice(machine, read_round(round_))
+        )
+    if json:
+        output.facts(answer.facts())
+        return
+    unit = f" ({answer.unit})" if answer.unit else ""
+    what = "shares of the variance" if answer.shares else "changes"
+    typer.echo(f"{what} of {answer.metric}{unit}, {chosen.text}\n")
+    if answer.shares:
+        heads = ("factor", "first", "total", "matters")
+        rows = [
+            (s.factor, _estimate(s.first, s.first_interval),
+             _estimate(s.total, s.total_interval), s.matters)
+            for s in answer.shares
+        ]  # fmt: skip
+    else:
+        heads = ("factor", "size", "mean", "spread")
+        rows = [
+            (e.factor, _estimate(e.size, e.size_interval), f"{e.mean:.3g}", f"{e.spread:.3g}")
+            for e in answer.effects
+        ]
+    output.table(heads, rows)
+    typer.echo("")
+    for note in answer.notes:
+        typer.echo(note)
+
+
+def _estimate(value: float, interval: "Interval") -> str:
+    return f"{value:.3g} [{interval.low:.3g}, {interval.high:.3g}]"
 
 
 SHOWN = 5

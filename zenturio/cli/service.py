@@ -111,6 +111,7 @@ def submit(
     param: options.Overrides = None,
     limit: options.Limit = None,
     sample: options.Sample = None,
+    design: options.Design = "",
     search: options.Engine = "",
     budget: options.Budget = "",
     stop: options.Stop = None,
@@ -144,7 +145,7 @@ def submit(
     request = StudyRequest(
         tuple(paths), tuple(param or ()), limit, sample, search, budget, tuple(stop or ()),
         tuple(settings or ()), objective, seed, only, name or "", on, machine, again,
-        each_machine, order=order,
+        each_machine, order=order, design=design,
     )  # fmt: skip
     repository = open_repository(db)
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from itertools import chain, islice
 from typing import Any
@@ -74,6 +75,15 @@ class Latin(GeneratorEngine):
 def spread(genome: Genome, shares: Reals) -> Ints:
     """Return the valid rows nearest to *shares*, each from 0 to below 1 of a gene's range."""
     return genome.repair(np.floor(shares * genome.sizes).astype(np.int64))
+
+
+def unit_sequence(width: int, rng: np.random.Generator, count: int) -> Reals:
+    """Return the first *count* points of a scrambled Sobol sequence in *width* dimensions."""
+    with warnings.catch_warnings():
+        # It is balanced for powers of two alone, of which SciPy warns.
+        warnings.simplefilter("ignore", UserWarning)
+        points: Reals = _quasi().Sobol(width, rng=rng).random(count)
+    return points
 
 
 def _quasi() -> Any:

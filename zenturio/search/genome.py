@@ -44,6 +44,11 @@ class Genome:
             for block, end in zip(self._blocks, ends, strict=True)
         ]
 
+    @property
+    def blocks(self) -> list[tuple[GeneBlock, slice]]:
+        """The independent blocks, and which genes each of them has."""
+        return list(zip(self._blocks, self._spans, strict=True))
+
     @cached_property
     def sizes(self) -> Ints:
         """The number of values of each gene."""

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from zenturio.query import Comparison, Importances, Recommendation, ResultTable
     from zenturio.query.importance import RankedSetting
     from zenturio.query.scaling import Scaling
+    from zenturio.query.sensitivity import Sensitivity
     from zenturio.show.chart import Chart
     from zenturio.show.gate_report import GateReport
     from zenturio.show.paired_reports import BisectReport, HistoryReport, NoiseReport
@@ -310,6 +311,24 @@ class Study:
                 repository, self.name, over, metric, by=by, weak=weak, is_rate=rate, where=where,
                 rows=RowChoice(machine, read_round(str(round))),
             )  # fmt: skip
+
+    def sensitivity(
+        self,
+        metric: str = "",
+        *,
+        design: str = "",
+        seed: int | None = None,
+        machine: str = "",
+        round: int | str = "",  # noqa: A002 - as the column is called
+    ) -> Sensitivity:
+        """Return how much *metric* depends on each parameter, as ``zen sensitivity`` shows it."""
+        from zenturio.query.sensitivity import study_sensitivity  # noqa: PLC0415 - loads pandas
+        from zenturio.study.last_options import read_design  # noqa: PLC0415
+
+        with open_or_use(self.db) as repository:
+            chosen = read_design(self.name, repository.definition(self.name).notes, design, seed)
+            rows = RowChoice(machine, read_round(str(round)))
+            return study_sensitivity(repository, self.name, chosen, metric, rows=rows)
 
     def plot(self, kind: str = "line", *, where: str | None = None, **options: Any) -> Chart:
         """Return the chart that ``zen plot`` draws; notebooks display it, ``zen.save`` writes it.

@@ -10,6 +10,7 @@ from zenturio.errors import InputError, ZenError
 
 if TYPE_CHECKING:
     from zenturio.execute.executor import Outstanding
+    from zenturio.search.designs import Design
 
 RUN = "run"
 """The note of a study that holds it: the options of ``zen run`` by their names."""
@@ -32,6 +33,23 @@ def recall_options(study: str, notes: Mapping[str, Any]) -> dict[str, Any]:
 def place_of(notes: Mapping[str, Any]) -> str:
     """Return where a study was run last; empty where nobody kept it."""
     return str(notes.get(RUN, {}).get("on", ""))
+
+
+def read_design(
+    study: str, notes: Mapping[str, Any], text: str = "", seed: int | None = None
+) -> Design:
+    """Return the design *text* with its *seed*, or that with which *study* was run last."""
+    from zenturio.search.designs import Design  # noqa: PLC0415 - most verbs need none
+
+    options = notes.get(RUN, {})
+    text = text or str(options.get("design", ""))
+    if not text:
+        raise InputError(
+            f"{study} was not run with a design",
+            hint="run one: zen run FILE --design saltelli:128; or name that of an earlier run:"
+            " --design saltelli:128",
+        )
+    return Design.read(text, int(options.get("seed", 0)) if seed is None else seed)
 
 
 def orphans_at(notes: Mapping[str, Any], folder: Path) -> Outstanding | None:

@@ -59,12 +59,19 @@ def select_points(
     sample: int | None = None,
     seed: int = 0,
     index: int | None = None,
+    design: str = "",
 ) -> PointSelection:
     """Return the points that the options name; an error where the whole would never end."""
-    if sum(option is not None for option in (limit, sample, index)) > 1:
+    if sum(option is not None for option in (limit, sample, index, design or None)) > 1:
         raise InputError(
-            "--limit, --sample and --index exclude each other", hint="give only one of them"
+            "--limit, --sample, --design and --index exclude each other",
+            hint="give only one of them",
         )
+    if design:
+        from zenturio.search.designs import Design  # noqa: PLC0415 - most runs have none
+
+        points = tuple(dict.fromkeys(Design.read(design, seed).points(space)))
+        return PointSelection(space, len(points), picked=points)
     if sample is not None:
         picked = tuple(space.sample(sample, seed))
         return PointSelection(space, len(picked), picked=picked)

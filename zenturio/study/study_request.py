@@ -68,6 +68,8 @@ class StudyRequest:
     """The plug-ins that are told of each transition of an experiment, by name."""
     quiet_machine: bool = False
     """Whether experiments start only while this machine is quiet."""
+    design: str = ""
+    """Points that are chosen beforehand: ``saltelli:128``."""
     project: str = ""
     """The project of who submitted it, on a database that several share."""
 
@@ -113,7 +115,7 @@ class StudyRequest:
     def search_spec(self) -> SearchSpec | None:
         """Return how points are searched for; None if they are not."""
         spec = read_search(self.search, self.settings, self.budget, self.stop, self.seed)
-        if spec is not None and (self.limit, self.sample) != (None, None):
+        if spec is not None and ((self.limit, self.sample) != (None, None) or self.design):
             raise InputError("--search asks for points itself", hint="say how many: --budget 100")
         return spec
 
@@ -122,7 +124,9 @@ class StudyRequest:
         space = application.space
         if self.search_spec() is not None:
             return PointSelection.none(space)
-        return select_points(space, limit=self.limit, sample=self.sample, seed=self.seed)
+        return select_points(
+            space, limit=self.limit, sample=self.sample, seed=self.seed, design=self.design
+        )
 
     def driver_settings(self) -> DriverSettings:
         """Return how the driver is to behave."""

@@ -1,0 +1,143 @@
+"""Designs: points that are chosen beforehand, and shares and effects that are computed from them."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+import zenturio as zen
+from zenturio.errors import InputError
+from zenturio.query.sensitivity import elementary_effects, variance_shares
+from zenturio.search.designs import Design
+
+MIXED = zen.Space(
+    a=range(10), b=["x", "y", "z"], c=range(4), d=range(4), e=[1, 2], f=zen.uniform(0, 1), one=[7]
+).where("c <= d")
+
+
+@pytest.mark.parametrize(
+    ("text", "count"), [("lhs:30", 30), ("sobol:30", 30), ("saltelli:4", 28), ("morris:3", 18)]
+)
+def test_a_design_has_valid_points_that_its_seed_repeats(text, count):
+    points = Design.read(text, 5).points(MIXED)
+    assert len(points) == count
+    assert all(point["c"] <= point["d"] for point in points)
+    assert points == Design.read(text, 5).points(MIXED)
+    assert points != Design.read(text, 6).points(MIXED)
+
+
+def test_each_value_has_its_share_of_a_latin_hypercube():
+    points = Design.read("lhs:30").points(MIXED)
+    assert sorted(point["a"] for point in points) == sorted([*range(10)] * 3)
+    assert sorted(math.floor(point["f"] * 30) for point in points) == [*range(30)]
+
+
+def test_factors_are_parameters_that_no_constraint_ties():
+    assert Design("saltelli", 2).factors(MIXED) == (("a",), ("b",), ("c", "d"), ("e",), ("f",))
+
+
+def test_a_step_of_a_trajectory_changes_one_factor():
+    design = Design("morris", 8)
+    points, factors = design.points(MIXED), design.factors(MIXED)
+    for path in itertools.batched(points, 6) if hasattr(itertools, "batched") else [points[:6]]:
+        changed = [
+            tuple(name for name in one if one[name] != other[name])
+            for one, other in itertools.pairwise(path)
+        ]
+        assert (
+            sorted(sum((set(names) <= set(f) for names in changed), 0) for f in factors) == [1] * 5
+        )
+
+
+def test_a_covering_design_holds_all_valid_pairs_in_few_rows():
+    space = zen.Space(**{f"p{i}": range(4) for i in range(8)}).where("p0 < p1", "p2 != p3")
+    points = Design.read("covering:2").points(space)
+    names = [parameter.name for parameter in space.parameters]
+    covered = {
+        (a, b, point[a], point[b]) for point in points for a, b in itertools.combinations(names, 2)
+    }
+    # 28 pairs of parameters with 16 combinations; p0 < p1 leaves 3 values to each of the two.
+    valid = 15 * 16 + 12 * 12 + 6 + 12
+    assert len(covered) == valid
+    assert len(points) < 40
+
+
+def test_a_covering_design_of_strength_three_holds_all_triples():
+    space = zen.Space(**{name: range(2) for name in "abcdef"})
+    points = Design.read("covering:3").points(space)
+    triples = {
+        (names, tuple(point[name] for name in names))
+        for point in points
+        for names in itertools.combinations("abcdef", 3)
+    }
+    assert len(triples) == 20 * 8
+    assert len(points) < 20
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("saltellli:8", "did you mean 'saltelli'"),
+        ("lhs", "the number of points is missing"),
+        ("morris:1", "write morris:2"),
+        ("saltelli:-4", "the number of rows is missing"),
+        ("lhs:\u0664", "the number of points is missing"),
+    ],
+)
+def test_another_text_is_refused_with_what_would_be_right(text, message):
+    with pytest.raises(InputError, match=message):
+        Design.read(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("covering:2", "f cannot be covered"), ("covering:9", "only 2 parameters vary")],
+)
+def test_what_cannot_be_covered_is_refused(text, message):
+    space = MIXED if text == "covering:2" else zen.Space(a=[1, 2], b=[1, 2], c=[1])
+    with pytest.raises(InputError, match=message):
+        Design.read(text).points(space)
+
+
+def ishigami(point):
+    x, y, z = point.values()
+    return math.sin(x) + 7 * math.sin(y) ** 2 + 0.1 * z**4 * math.sin(x)
+
+
+def test_shares_of_ishigamis_function_are_those_of_its_formula():
+    angle = zen.uniform(-math.pi, math.pi)
+    space = zen.Space(x=angle, y=angle, z=angle)
+    values = np.array([ishigami(point) for point in Design.read("saltelli:2048").points(space)])
+    values[5] = math.nan  # its row counts for nothing
+    shares, used = variance_shares(values, ["x", "y", "z"])
+    assert used == 2047
+    # Ishigami and Homma (1990), by integrals: first order 0.314, 0.442, 0; total 0.558, 0.442, 0.244.
+    expected = {"x": (0.314, 0.558), "y": (0.442, 0.442), "z": (0.0, 0.244)}
+    assert [share.factor for share in shares] == ["x", "y", "z"]
+    for share in shares:
+        first, total = expected[share.factor]
+        assert share.first == pytest.approx(first, abs=0.06)
+        assert share.total == pytest.approx(total, abs=0.06)
+        assert share.total_interval.low < total < share.total_interval.high
+        assert share.matters == "yes"
+
+
+def test_shares_of_a_factor_that_does_nothing_are_zero_and_few_rows_tell_nothing():
+    space = zen.Space(a=range(10), b=range(10))
+    points = Design.read("saltelli:64").points(space)
+    (first, second), used = variance_shares(np.array([3.0 * p["a"] for p in points]), ["a", "b"])
+    assert (first.factor, second.factor, second.total, second.matters) == ("a", "b", 0.0, "no")
+    assert first.first == pytest.approx(1, abs=0.2)
+    assert used == 64
+    assert variance_shares(np.full(256, math.nan), ["a", "b"]) == ((), 0)
+    constant, _ = variance_shares(np.ones(256), ["a", "b"])
+    assert [share.total for share in constant] == [0, 0]
+
+
+def test_elementary_effects_are_the_changes_of_each_factor():
+    values = np.array([[1.0, 3.0, 2.0], [0.0, -1.0, 3.0], [math.nan, 1.0, 2.0]])
+    effects, used = elementary_effects(values, [[0, 1], [1, 0], [0, 1]], ["a", "b"])
+    assert used == 2
+    assert [(e.factor, e.size, e.mean) for e in effects] == [("a", 3.0, 3.0), ("b", 1.0, -1.0)]
+    assert effects[0].spread == pytest.approx(math.sqrt(2))

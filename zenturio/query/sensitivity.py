@@ -1,0 +1,325 @@
+"""Sensitivity of a metric to parameters, from the points of a design.
+
+Shares of variance (Sobol' indices) come from a ``saltelli`` design: of the first order by Saltelli
+and others (2010), total by Jansen (1999), "Variance based sensitivity analysis of model output",
+Computer Physics Communications 181, table 2 (b) and (f). Elementary effects come from a ``morris``
+design (Morris 1991; Campolongo and others 2007). Both need independent factors: parameters that
+constraints tie to each other are one factor.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from zenturio.annotate.model import MEASURED
+from zenturio.errors import InputError
+from zenturio.experiment.signed_ranks import Interval
+from zenturio.query.frames import study_frame
+from zenturio.query.points_outside import present_spaces
+from zenturio.query.regression import real_column
+from zenturio.query.statistics import CONFIDENCE
+from zenturio.record import Repository
+from zenturio.record.row_filter import NEWEST, RowChoice
+from zenturio.search.designs import Design
+from zenturio.space import Point
+
+LEAST = 0.01
+"""A factor with a smaller share of the variance does not matter."""
+
+NEGLIGIBLE = 0.05
+"""A factor whose interval ends below this share does not matter, either."""
+
+RESAMPLES = 1000
+"""Bootstrap samples of an interval."""
+
+FEWEST = 10
+"""Fewer complete rows or trajectories tell nothing."""
+
+Reals = np.ndarray[Any, np.dtype[np.float64]]
+Verdict = Literal["yes", "no", "not enough runs to tell"]
+
+
+@dataclass(frozen=True)
+class FactorShare:
+    """The share of a metric's variance that goes with one factor."""
+
+    factor: str
+    first: float
+    first_interval: Interval
+    total: float
+    """With all interactions that it takes part in."""
+    total_interval: Interval
+
+    @property
+    def matters(self) -> Verdict:
+        """Whether it matters, alone or together with others."""
+        if self.total_interval.low > LEAST:
+            return "yes"
+        return "no" if self.total_interval.high < NEGLIGIBLE else "not enough runs to tell"
+
+
+@dataclass(frozen=True)
+class FactorEffect:
+    """How much a metric changes where one factor alone changes."""
+
+    factor: str
+    size: float
+    """The mean of the absolute changes (mu*)."""
+    size_interval: Interval
+    mean: float
+    """The mean change (mu); near 0 where changes of both signs cancel out."""
+    spread: float
+    """The deviation of the changes (sigma): large where they depend on the other factors, or on the
+    factor's own value.
+    """
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """Shares or effects of all factors, the largest first."""
+
+    metric: str
+    design: Design
+    shares: tuple[FactorShare, ...] = ()
+    effects: tuple[FactorEffect, ...] = ()
+    used: int = 0
+    """Complete rows of a saltelli design, or trajectories."""
+    unit: str = ""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader should know before believing the numbers."""
+        what = "rows" if self.shares else "trajectories"
+        notes = [f"{self.used:,} of {self.design.number:,} {what} have all results"]
+        unknown = [share for share in self.shares if share.matters == "not enough runs to tell"]
+        if unknown:
+            # The width of an interval falls with the root of the number of rows.
+            widest = max(s.total_interval.high - s.total_interval.low for s in unknown)
+            rows = math.ceil(self.design.number * (widest / NEGLIGIBLE) ** 2)
+            names = ", ".join(share.factor for share in unknown)
+            notes.append(
+                f"not enough runs to tell whether {names} matters: about {rows:,} rows are"
+            )
+            notes[-1] += f" needed (--design saltelli:{rows})"
+        return tuple(notes)
+
+    def facts(self) -> dict[str, Any]:
+        """Return the numbers as JSON has them."""
+        return {
+            "metric": self.metric,
+            "unit": self.unit,
+            "design": self.design.text,
+            "seed": self.design.seed,
+            "used": self.used,
+            "factors": [
+                {
+                    "factor": s.factor,
+                    "first": s.first,
+                    "first_interval": [s.first_interval.low, s.first_interval.high],
+                    "total": s.total,
+                    "total_interval": [s.total_interval.low, s.total_interval.high],
+                    "matters": s.matters,
+                }
+                for s in self.shares
+            ]
+            + [
+                {
+                    "factor": e.factor,
+                    "size": e.size,
+                    "size_interval": [e.size_interval.low, e.size_interval.high],
+                    "mean": e.mean,
+                    "spread": e.spread,
+                }
+                for e in self.effects
+            ],
+            "notes": list(self.notes),
+        }
+
+
+def variance_shares(values: Reals, factors: Sequence[str]) -> tuple[tuple[FactorShare, ...], int]:
+    """Return the shares of *values* at a saltelli design, and how many of its rows were complete.
+
+    *values* are those of the rows A, of B, and of A with each factor of B, one block after the
+    other; NaN where a value is missing.
+    """
+    blocks = values.reshape(len(factors) + 2, -1)
+    complete = blocks[:, np.isfinite(blocks).all(axis=0)]
+    used = complete.shape[1]
+    if used < FEWEST:
+        return (), used
+    # Estimates of the first order are products of values: without the mean they vary less.
+    complete = complete - complete[:2].mean()
+    first, second, mixed = complete[0], complete[1], complete[2:]
+    rng = np.random.default_rng(0)
+    picked = rng.integers(used, size=(RESAMPLES, used))
+
+    def shares(rows: Any) -> tuple[Reals, Reals]:
+        a, b = first[rows], second[rows]
+        both = np.concatenate([a, b], axis=-1)
+        variance = both.var(axis=-1)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            alone = [(b * (ab[rows] - a)).mean(axis=-1) / variance for ab in mixed]
+            total = [((a - ab[rows]) ** 2).mean(axis=-1) / (2 * variance) for ab in mixed]
+        return np.nan_to_num(np.array(alone)), np.nan_to_num(np.array(total))
+
+    alone, total = shares(slice(None))
+    alone_samples, total_samples = shares(picked)
+    found = (
+        FactorShare(
+            name,
+            float(alone[at]),
+            _percentiles(alone_samples[at]),
+            float(total[at]),
+            _percentiles(total_samples[at]),
+        )
+        for at, name in enumerate(factors)
+    )
+    return tuple(sorted(found, key=lambda share: -share.total)), used
+
+
+def elementary_effects(
+    values: Reals, changed: Sequence[Sequence[int]], factors: Sequence[str]
+) -> tuple[tuple[FactorEffect, ...], int]:
+    """Return the effects of *values* along trajectories, and how many of these were complete.
+
+    *values* has a row for each trajectory; *changed* names, for each of its steps, the factor by
+    its number.
+    """
+    complete = np.isfinite(values).all(axis=1)
+    used = int(complete.sum())
+    if used < 2:
+        return (), used
+    steps = np.diff(values[complete], axis=1)
+    of = np.asarray(changed)[complete]
+    effects = []
+    rng = np.random.default_rng(0)
+    for at, name in enumerate(factors):
+        changes = steps[of == at]
+        sizes = np.abs(changes)
+        samples = sizes[rng.integers(len(sizes), size=(RESAMPLES, len(sizes)))].mean(axis=1)
+        effects.append(
+            FactorEffect(
+                name,
+                float(sizes.mean()),
+                _percentiles(samples),
+                float(changes.mean()),
+                float(changes.std(ddof=1)),
+            )
+        )
+    return tuple(sorted(effects, key=lambda effect: -effect.size)), used
+
+
+def _percentiles(samples: Reals) -> Interval:
+    """Return the middle 95% of bootstrap *samples*."""
+    tail = 50 * (1 - CONFIDENCE)
+    low, high = np.percentile(samples, [tail, 100 - tail])
+    return Interval(float(low), float(high))
+
+
+def study_sensitivity(
+    repository: Repository,
+    study: str,
+    design: Design,
+    metric: str = "",
+    *,
+    rows: RowChoice = NEWEST,
+) -> Sensitivity:
+    """Return how much *metric* of *study* depends on each factor of *design*.
+
+    Repeats of a point count by their mean. InputError where the design is of another kind, or where
+    too few of its points have results.
+    """
+    if design.kind not in ("saltelli", "morris"):
+        raise InputError(
+            f"a design {design.text} has no sensitivity",
+            hint="run one that has: zen run FILE --design saltelli:128, or morris:10",
+        )
+    spaces = present_spaces(repository.definition(study), archived="@" in study)
+    if not spaces:
+        raise InputError(
+            f"the space of {study} is not known",
+            hint="it is of a function in Python: use zenturio.query.sensitivity there",
+        )
+    space = spaces[-1]
+    frame = study_frame(repository, study, rows=rows)
+    metric = metric or _only_metric(frame.attrs["metrics"], study)
+    names = [name for name in frame.attrs["parameters"] if name in frame]
+    measured = _means(
+        zip(*(frame[name].tolist() for name in names), strict=True), real_column(frame, metric)
+    )
+    points = design.points(space)
+    values = np.array([measured.get(_key(point, names), math.nan) for point in points])
+    factors = design.factors(space)
+    labels = [", ".join(names) for names in factors]
+    unit = str(frame.attrs["units"].get(metric, ""))
+    if design.kind == "saltelli":
+        shares, used = variance_shares(values, labels)
+        least, answer = FEWEST, Sensitivity(metric, design, shares, (), used, unit)
+    else:
+        paths = values.reshape(-1, len(factors) + 1)
+        effects, used = elementary_effects(paths, _changes(points, factors), labels)
+        least, answer = 2, Sensitivity(metric, design, (), effects, used, unit)
+    if not (answer.shares or answer.effects):
+        what = "rows" if design.kind == "saltelli" else "trajectories"
+        raise InputError(
+            f"not enough runs: {used} of {design.number} {what} of {design.text}"
+            f" (seed {design.seed}) have all results, at least {least} are needed",
+            hint=f"run them: zen run FILE --design {design.kind}:{max(design.number, least)}"
+            f" --seed {design.seed}",
+        )
+    return answer
+
+
+def _only_metric(metrics: Sequence[str], study: str) -> str:
+    """Return the metric that the program declares, or its wall time if it declares none."""
+    declared = [name for name in metrics if name not in MEASURED]
+    if len(declared) > 1:
+        raise InputError(
+            f"{study} has several metrics: {', '.join(declared)}", hint="name one: --metric NAME"
+        )
+    return (*declared, "wtime")[0]
+
+
+Key = tuple[object, ...]
+
+
+def _means(keys: Any, values: Reals) -> Mapping[Key, float]:
+    """Return the mean of the values of each key."""
+    found: dict[Key, list[float]] = {}
+    for key, value in zip(keys, values.tolist(), strict=True):
+        if math.isfinite(value):
+            found.setdefault(tuple(map(_plain, key)), []).append(value)
+    return {key: math.fsum(numbers) / len(numbers) for key, numbers in found.items()}
+
+
+def _key(point: Point, names: Sequence[str]) -> Key:
+    return tuple(_plain(point.get(name)) for name in names)
+
+
+def _plain(value: Any) -> object:
+    # pandas has several words for a missing value; none of them equals itself.
+    return None if value is None or str(value) in ("<NA>", "nan") else value
+
+
+def _changes(points: Sequence[Point], factors: Sequence[tuple[str, ...]]) -> list[list[int]]:
+    """Return which factor changes at each step of each trajectory."""
+    length = len(factors) + 1
+    changes = []
+    for start in range(0, len(points), length):
+        path = points[start : start + length]
+        changes.append(
+            [
+                next(
+                    at
+                    for at, names in enumerate(factors)
+                    if any(before[name] != after[name] for name in names)
+                )
+                for before, after in zip(path, path[1:], strict=False)
+            ]
+        )
+    return changes
