@@ -192,7 +192,7 @@ def sensitivity(
     The study must have run the points of a design. After --design saltelli:N, "first" is the share
     of the variance that goes with a parameter alone, "total" with all its interactions (Sobol'
     indices). After --design morris:N, "size" is the mean absolute change when that parameter alone
-    changes. Intervals are 95% by bootstrap. Parameters that constraints tie together are one factor.
+    changes. Intervals are 95% by bootstrap. Parameters tied by constraints are one factor.
 
     Examples: zen run model.py --design saltelli:128; zen sensitivity model --metric error
     """
@@ -212,6 +212,8 @@ def sensitivity(
     unit = f" ({answer.unit})" if answer.unit else ""
     what = "shares of the variance" if answer.shares else "changes"
     typer.echo(f"{what} of {answer.metric}{unit}, {chosen.text}\n")
+    heads: tuple[str, ...]
+    rows: list[tuple[str, ...]]
     if answer.shares:
         heads = ("factor", "first", "total", "matters")
         rows = [

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -103,9 +104,9 @@ class Sensitivity:
             rows = math.ceil(self.design.number * (widest / NEGLIGIBLE) ** 2)
             names = ", ".join(share.factor for share in unknown)
             notes.append(
-                f"not enough runs to tell whether {names} matters: about {rows:,} rows are"
+                f"not enough runs to tell whether it matters: {names}; about {rows:,} rows are"
+                f" needed (--design saltelli:{rows})"
             )
-            notes[-1] += f" needed (--design saltelli:{rows})"
         return tuple(notes)
 
     def facts(self) -> dict[str, Any]:
@@ -249,9 +250,8 @@ def study_sensitivity(
     frame = study_frame(repository, study, rows=rows)
     metric = metric or _only_metric(frame.attrs["metrics"], study)
     names = [name for name in frame.attrs["parameters"] if name in frame]
-    measured = _means(
-        zip(*(frame[name].tolist() for name in names), strict=True), real_column(frame, metric)
-    )
+    keys = zip(*(frame[name].tolist() for name in names), strict=True)
+    measured = _means(keys, real_column(frame, metric))  # type: ignore[arg-type] # a mapping, too
     points = design.points(space)
     values = np.array([measured.get(_key(point, names), math.nan) for point in points])
     factors = design.factors(space)
@@ -319,7 +319,7 @@ def _changes(points: Sequence[Point], factors: Sequence[tuple[str, ...]]) -> lis
                     for at, names in enumerate(factors)
                     if any(before[name] != after[name] for name in names)
                 )
-                for before, after in zip(path, path[1:], strict=False)
+                for before, after in pairwise(path)
             ]
         )
     return changes

@@ -1,8 +1,8 @@
 """Designs: points that are chosen beforehand, to see what matters and what acts together.
 
-A design is written ``KIND:NUMBER``, such as ``saltelli:128``. The same design of the same space with
-the same seed has the same points in the same order, so that an analysis finds them again: nothing
-but the text and the seed is kept.
+A design is written ``KIND:NUMBER``, such as ``saltelli:128``. The same design of the same space
+with the same seed has the same points in the same order, so that an analysis finds them again:
+nothing but the text and the seed is kept.
 
 A factor of a design is a group of parameters that constraints tie to each other (most often one
 parameter alone): factors are independent, so any combination of their values is a valid point.
@@ -124,8 +124,8 @@ def _saltelli(genome: Genome, count: int, rng: np.random.Generator) -> Ints:
 def _morris(genome: Genome, count: int, rng: np.random.Generator) -> Ints:
     """Return *count* trajectories that change one factor after the other (Morris 1991).
 
-    An ordered parameter goes 30% to 70% of its range up or down (always the same distance would hide
-    a period); other factors take another value.
+    An ordered parameter goes 30% to 70% of its range up or down (always the same distance would
+    hide a period); other factors take another value.
     """
     factors = _factors(genome)
     rows = []
@@ -145,11 +145,11 @@ def _moved(block: GeneBlock, row: Ints, rng: np.random.Generator) -> Ints:
         step = max(round(last * rng.uniform(0.3, 0.7)), 1)
         fitting = [moved for moved in (gene + step, gene - step) if 0 <= moved <= last]
         moved = fitting[0] if fitting else (0 if gene > last / 2 else last)
-        repaired = block.repair(np.array([[moved]], dtype=np.int64))[0]
+        repaired: Ints = block.repair(np.array([[moved]], dtype=np.int64))[0]
         if (repaired != row).any():
             return repaired
     for _ in range(100):
-        drawn = block.draw(rng, 1)[0]
+        drawn: Ints = block.draw(rng, 1)[0]
         if (drawn != row).any():
             break
     return drawn
@@ -214,7 +214,7 @@ def _tuples(
             every.add(tuple(sorted(pair for part in combined for pair in part)))
             if len(every) > MAX_TUPLES:
                 raise InputError(
-                    f"--design covering:{strength}: there are more than {MAX_TUPLES:,} combinations",
+                    f"--design covering:{strength}: more than {MAX_TUPLES:,} combinations",
                     hint=f"cover fewer parameters at a time: covering:{strength - 1}",
                 )
     return every
