@@ -1,5 +1,6 @@
 """A real Grid Engine as a place: what every place and every batch system promises, and its words."""
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -74,7 +75,7 @@ def counted(log: Path, *more: str):
 def dies(place: GridEngine) -> None:
     """As kill -9: its threads do nothing more, and its lock is free."""
     place._reader._closed.set()
-    place._poller._step = lambda: None
+    place._poller._step = threading.Event().wait  # it would turn without a pause otherwise
     place._session.leave()
     place._closed = True
 

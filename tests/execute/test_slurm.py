@@ -487,7 +487,7 @@ def test_a_living_driver_keeps_what_it_submitted(opened, tmp_path):
 def dies(place: Slurm) -> None:
     """As kill -9: its threads do nothing more, and its lock is free."""
     place._reader._closed.set()
-    place._poller._step = lambda: None
+    place._poller._step = threading.Event().wait  # it would turn without a pause otherwise
     place._session.leave()
     place._closed = True
 
