@@ -1,6 +1,6 @@
 """What a command passes through: modules of ours, frames, transactions, statements.
 
-    python benchmarks/counts.py [--json] [--list COMMAND]
+    python benchmarks/counts.py [--json] [--list COMMAND] [--deepest COMMAND]
 
 Counted in a process of its own for each command: modules of ours that are loaded, those of which a
 function runs, the deepest chain of our own calls, and what is said to SQLite. None of it depends on
@@ -37,12 +37,12 @@ PROBE = r"""
 import contextlib, importlib, json, os, pathlib, sys, threading, time
 import zenturio
 TOP = os.path.dirname(zenturio.__file__) + os.sep
-executed, depths, deepest = set(), {}, 0
+executed, depths, deepest, chain = set(), {}, 0, []
 IS_FUNCTION = 0x1  # CO_OPTIMIZED: neither a module nor the body of a class
 
 
 def profile(frame, event, _argument):
-    global deepest
+    global deepest, chain
     code = frame.f_code
     if event not in ("call", "return") or not code.co_filename.startswith(TOP):
         return
@@ -54,7 +54,18 @@ def profile(frame, event, _argument):
         return
     executed.add(code.co_filename)
     depths[thread] = depths.get(thread, 0) + 1
-    deepest = max(deepest, depths[thread])
+    if depths[thread] > deepest:
+        deepest, chain = depths[thread], calls(frame)
+
+
+def calls(frame):
+    found = []
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if name.startswith(TOP) and frame.f_code.co_flags & IS_FUNCTION:
+            found.append(f"{name[len(TOP):]}:{frame.f_lineno} {frame.f_code.co_qualname}")
+        frame = frame.f_back
+    return found[::-1]
 
 
 statements = []
@@ -81,6 +92,7 @@ def count():
         "loaded": ours,
         "executed": sorted(run[file] for file in executed if file in run),
         "frames": deepest,
+        "chain": chain,
         "transactions": len(begun),
         "statements": len(said),
     }))
@@ -164,7 +176,8 @@ def main() -> None:
     """Counts and prints."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--list", choices=COMMANDS)
+    parser.add_argument("--list", choices=COMMANDS, help="print the modules of a command")
+    parser.add_argument("--deepest", choices=COMMANDS, help="print its deepest chain of calls")
     arguments = parser.parse_args()
     counts = count_all()
     if arguments.list:
@@ -172,8 +185,15 @@ def main() -> None:
         for module in counts[arguments.list]["loaded"]:
             print(" " if module in executed else "-", module)
         return
+    if arguments.deepest:
+        print("\n".join(counts[arguments.deepest]["chain"]))
+        return
     numbers = {
-        command: {name: len(n) if isinstance(n, list) else n for name, n in found.items()}
+        command: {
+            name: len(n) if isinstance(n, list) else n
+            for name, n in found.items()
+            if name != "chain"
+        }
         for command, found in counts.items()
     }
     if arguments.json:

@@ -13,7 +13,12 @@ from zenturio.record import codec
 from zenturio.record import field_layout as layout_module
 from zenturio.record.codec import SLOTTED, Form
 from zenturio.record.entities import Field
-from zenturio.record.field_layout import FieldLayout, FieldLocation, arrange_in_slots
+from zenturio.record.field_layout import (
+    FieldLayout,
+    FieldLocation,
+    arrange_columns,
+    columns_of_rows,
+)
 from zenturio.testing.experiments import same
 
 text = st.text(st.characters(exclude_categories=())) | st.text("\0\udcff\ud800aä", max_size=4)
@@ -27,6 +32,11 @@ scalars = (
     | text
 )
 measures = scalars | st.lists(scalars).map(lambda v: Series(tuple(v))) | text.map(Missing)
+
+
+def arrange_in_slots(layout, points, metrics):
+    rows = max(len(points), len(metrics))
+    return arrange_columns(layout, columns_of_rows(points, metrics), rows)
 
 
 @given(st.dictionaries(text, measures))

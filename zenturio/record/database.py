@@ -420,11 +420,12 @@ class Database:
 
     def connect(self) -> None:
         """Open a connection for the next transaction, or raise what is in its way."""
-        self._patiently(lambda _careful: self.connections.raw_connection().close())
+        self.repeat(lambda _careful: self.connections.raw_connection().close())
 
     def read(self, work: Callable[[Transaction], Result]) -> Result:
         """Return what *work* returns; it sees the database as it is at one moment."""
-        return self._patiently(partial(self._once, self.dialect.begin_read, work))
+        result: Result = self.repeat(self.transact, self.dialect.begin_read, work)
+        return result
 
     def write(self, work: Callable[[Transaction], Result]) -> Result:
         """Return what *work* returns, once it is committed and on the disk.
@@ -432,31 +433,33 @@ class Database:
         Where the connection breaks, *work* runs again on a new one, whether or not the first
         commit went through: a second run must change nothing.
         """
-        return self._patiently(partial(self._once, self.dialect.begin_write, work))
+        result: Result = self.repeat(self.transact, self.dialect.begin_write, work)
+        return result
 
     def write_briefly(self, work: Callable[[Transaction], Result]) -> Result:
         """Do as ``write``, but do not wait for the disk.
 
         For what is worthless once the machine and all its drivers have gone down: claims, beats.
         """
-        return self._patiently(partial(self._once, self.dialect.begin_brief, work))
+        result: Result = self.repeat(self.transact, self.dialect.begin_brief, work)
+        return result
 
     def close(self) -> None:
         self.connections.dispose()
         if "engine" in vars(self):
             self.engine.dispose()
 
-    def _patiently(self, attempt: Callable[[bool], Result]) -> Result:
+    def repeat(self, attempt: Callable[..., Result], /, *args: Any, **options: Any) -> Result:
         """Return what *attempt* returns; repeat it where that may help.
 
-        Its argument says whether another transaction has inserted the same key before it.
+        Its first argument says whether another transaction has inserted the same key before it.
         """
         deadline = time.monotonic() + self._patience
         pause = 0.05
         conflicts = 0
         while True:
             try:
-                return attempt(conflicts > 0)
+                return attempt(conflicts > 0, *args, **options)
             except UnicodeDecodeError as error:  # names or messages of a file that is damaged
                 raise RecordError(
                     f"{self.dialect.location} is damaged: it holds text that is not UTF-8",
@@ -479,9 +482,16 @@ class Database:
             time.sleep(pause)
             pause = min(pause * 2, 1.0)
 
-    def _once(
-        self, begin: Sequence[str], work: Callable[[Transaction], Result], careful: bool
+    def transact(
+        self,
+        careful: bool,
+        begin: Sequence[str],
+        work: Callable[..., Result],
+        /,
+        *args: Any,
+        **options: Any,
     ) -> Result:
+        """Return what *work* returns, in a transaction that begins with the statements *begin*."""
         writing = begin is not self.dialect.begin_read
         connection = self.connections.raw_connection()
         try:
@@ -491,7 +501,7 @@ class Database:
             if writing:
                 BEGUN()
             transaction = Transaction(self.dialect, cursor, self.project, careful=careful)
-            result = work(transaction)
+            result = work(transaction, *args, **options)
             if writing:
                 WRITTEN()
             cursor.execute("COMMIT")

@@ -79,7 +79,10 @@ class FieldLocation:
 
     def slot(self, kind: str) -> str | None:
         """Return the slot of that letter."""
-        return next((slot for slot in self.slots if slot.startswith(kind)), None)
+        for slot in self.slots:
+            if slot.startswith(kind):
+                return slot
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,12 +330,11 @@ FieldColumns = Mapping[Role, Mapping[str, Sequence[Any]]]
 """The values of many rows by role and name of the field; None where a row has none."""
 
 
-def arrange_in_slots(
-    layout: FieldLayout, points: Sequence[Mapping[str, Any]], metrics: Sequence[Mapping[str, Any]]
-) -> SlotColumns:
-    """Return the values of many rows by slot."""
-    columns: FieldColumns = {"parameter": _by_name(points), "metric": _by_name(metrics)}
-    return arrange_columns(layout, columns, max(len(points), len(metrics)))
+def columns_of_rows(
+    points: Sequence[Mapping[str, Any]], metrics: Sequence[Mapping[str, Any]]
+) -> FieldColumns:
+    """Return the values of many rows field by field."""
+    return {"parameter": _by_name(points), "metric": _by_name(metrics)}
 
 
 def _by_name(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:

@@ -27,7 +27,7 @@ from zenturio.record.entities import (
     RecordKey,
     ResultCount,
 )
-from zenturio.record.field_layout import FieldLayout, SlotColumns
+from zenturio.record.field_layout import FieldLayout, SlotColumns, columns_of_rows
 from zenturio.record.study_context import StudyContext
 
 _LOG = (
@@ -170,7 +170,8 @@ def write_results(context: StudyContext, new: Sequence[NewResult], *, files: boo
     transaction, version = context.transaction, context.version.id
     outcomes = [row.outcome for row in new]
     hosts = machines.host_numbers(context, outcomes)
-    spread = context.spread([row.values for row in new], [o.metrics for o in outcomes])
+    columns = columns_of_rows([row.values for row in new], [o.metrics for o in outcomes])
+    spread = context.spread_columns(columns, len(new))
     facts = [
         (
             row.number, version, codec.digest_key(o.digest), row.position, row.repeat, row.round,
@@ -254,7 +255,8 @@ def rewrite_results(
 ) -> None:  # fmt: skip
     """Replace status, cause and values of results, by their numbers."""
     transaction = context.transaction
-    spread = context.spread(points, [outcome.metrics for outcome in outcomes])
+    metrics = [outcome.metrics for outcome in outcomes]
+    spread = context.spread_columns(columns_of_rows(points, metrics), len(outcomes))
     slots = [slot for stored in context.layout.own_fields for slot in stored.place.slots]
     mark = transaction.dialect.mark
     changes = ", ".join(f"{name} = {mark}" for name in ("status", "cause", "remarks", *slots))

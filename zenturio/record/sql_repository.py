@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from functools import wraps
+from functools import partial, wraps
 from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
@@ -89,7 +89,10 @@ def reads(
 
     @wraps(method)
     def call(self: SQLRepository, /, *args: Arguments.args, **options: Arguments.kwargs) -> Result:
-        return self._database.read(lambda t: method(self, t, *args, **options))
+        database = self._database
+        begin, work = database.dialect.begin_read, partial(method, self)
+        result: Result = database.repeat(database.transact, begin, work, *args, **options)
+        return result
 
     return call
 
@@ -105,7 +108,10 @@ def writes(
 
     @wraps(method)
     def call(self: SQLRepository, /, *args: Arguments.args, **options: Arguments.kwargs) -> Result:
-        return self._database.write(lambda t: method(self, t, *args, **options))
+        database = self._database
+        begin, work = database.dialect.begin_write, partial(method, self)
+        result: Result = database.repeat(database.transact, begin, work, *args, **options)
+        return result
 
     return call
 
@@ -120,7 +126,10 @@ def writes_briefly(
 
     @wraps(method)
     def call(self: SQLRepository, /, *args: Arguments.args, **options: Arguments.kwargs) -> Result:
-        return self._database.write_briefly(lambda t: method(self, t, *args, **options))
+        database = self._database
+        begin, work = database.dialect.begin_brief, partial(method, self)
+        result: Result = database.repeat(database.transact, begin, work, *args, **options)
+        return result
 
     return call
 

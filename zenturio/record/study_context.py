@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -14,7 +14,6 @@ from zenturio.record.field_layout import (
     FieldLayout,
     SlotColumns,
     arrange_columns,
-    arrange_in_slots,
 )
 from zenturio.record.studies import StudyVersion
 
@@ -77,27 +76,18 @@ class StudyContext:
         """Return the same transaction at another version."""
         return StudyContext.at(self.transaction, version, self.cache)
 
-    def spread(
-        self, points: Sequence[Mapping[str, Any]], metrics: Sequence[Mapping[str, Any]]
-    ) -> SlotColumns:
-        """Return values of rows by slot; the study has the fields that they need then."""
-        return self._arrange(lambda layout: arrange_in_slots(layout, points, metrics))
-
     def spread_columns(self, columns: FieldColumns, rows: int) -> SlotColumns:
-        """Return the same for values that are given field by field."""
-        return self._arrange(lambda layout: arrange_columns(layout, columns, rows))
-
-    def _arrange(self, arrange: Callable[[FieldLayout], SlotColumns]) -> SlotColumns:
+        """Return values of *rows* rows by slot; the study has the fields that they need then."""
         # Ends, for each round means that another driver has added fields, of which there are few.
         while True:
-            columns = arrange(self.layout)
-            if columns.layout is self.layout:
-                return columns
-            widened = studies.widen(self.transaction, self.layout, columns.layout)
+            arranged = arrange_columns(self.layout, columns, rows)
+            if arranged.layout is self.layout:
+                return arranged
+            widened = studies.widen(self.transaction, self.layout, arranged.layout)
             if widened is not None:
                 studies.note_renamed(self.transaction, self.version.id, self.layout, widened)
                 self.layout = widened
-                return columns
+                return arranged
             # Another driver has just added fields: see which, and look for places once more.
             current = studies.versions_by_id(self.transaction, [self.version.id])[self.version.id]
             self.version = current
