@@ -24,9 +24,9 @@ main()
 @pytest.mark.parametrize(
     ("command", "loads", "most_modules"),
     [
-        (["list"], [], 75),
-        (["status"], [], 78),
-        (["status", "small"], [], 78),
+        (["list"], [], 80),
+        (["status"], [], 83),
+        (["status", "small"], [], 83),
         (["run", "small.py"], ["numpy"], 185),
         (["results", "small"], ["numpy"], 92),
     ],
