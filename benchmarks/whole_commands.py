@@ -206,7 +206,7 @@ CASES = (
          warm=False),
     Case("check, nothing changed", "10^5 files, 2 GB", ("check", "."), "files", seconds=1.0),
     Case("run --limit 1", "10^5 files, 2 GB", ("run", ".", "--limit", "1"), "files",
-         seconds=10.0, megabytes=160, warm=False),
+         seconds=10.0, megabytes=160, warm=False, remark="files of 1 kB here, 0.1 GB"),
     Case("run", "1,000 experiments with 20 artifacts", ("run", "p.sh"), "artifacts", warm=False),
     Case("run", "an experiment with 10^5 artifacts", ("run", "p.sh"), "one-of-many", warm=False),
     Case("run", "an experiment with an artifact of 5 GB", ("run", "p.sh"), "one-large", warm=False),
