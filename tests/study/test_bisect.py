@@ -154,6 +154,7 @@ def test_a_commit_is_found_in_a_repository(repository):
     assert run.search.state == "found"
     assert run.commits[run.search.first_different].subject == "number 4"
     assert bisect_lines(run)[0].endswith("number 4")
+    assert run.result.summary.total <= 600
     assert "+50.0%" in bisect_lines(run)[0]
 
 

@@ -176,6 +176,15 @@ class TestSame:
         assert words in run.err
         assert "AS BASELINE WHERE threads == ..." in run.err
 
+    def test_points_that_are_compared_with_themselves_alone_are_named(self, folder):
+        text = '#ZEN$ PARAM n = { 1, 2 }\n#ZEN$ RUN "./a {n}"\n'
+        text += '#ZEN$ VERIFY SAME "out.dat" AS BASELINE\n'
+        (folder / "p.sh").write_text(text)
+        words = "each point is compared with itself: no file has a value of n"
+        assert words in zen("check", "p.sh", cwd=folder, code=None).out
+        (folder / "p.sh").write_text(text.replace("BASELINE", "BASELINE WHERE n == 1"))
+        assert words not in zen("check", "p.sh", cwd=folder, code=None).out
+
     def test_a_parameter_that_is_none_is_refused(self, folder):
         (folder / "s.sh").write_text(SAME.replace("BASELINE", "BASELINE WHERE thread == 1", 1))
         assert "no parameter is named thread" in zen("check", "s.sh", cwd=folder, code=2).out

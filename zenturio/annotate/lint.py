@@ -481,15 +481,20 @@ _MOST_NUMBERS = 1000
 
 
 def baselines(application: Application) -> Iterator[Diagnostic]:
-    """A VERIFY SAME whose baseline is not known: the files have no element of a set."""
+    """A VERIFY SAME whose baseline is not known, or is the point itself."""
     for same in application.same_files:
         # Most studies compare no files.
         from zenturio.annotate.own_values import own_values  # noqa: PLC0415 - see above
 
-        for name, value in own_values(application).items():
+        place = same.path.place(0, len(same.path.text))
+        values = own_values(application)
+        names = [parameter.name for parameter in application.space.dimensions]
+        if names and not values and not same.where:
+            message = f"each point is compared with itself: no file has a value of {names[0]}"
+            yield warning(message, place, f"name the baseline: AS BASELINE WHERE {names[0]} == ...")
+        for name, value in values.items():
             if value is None and name not in same.where:
                 message = f"the files have no value of {name} that is an element of its set"
-                place = same.path.place(0, len(same.path.text))
                 hint = f"name the baseline: AS BASELINE WHERE {name} == ..."
                 yield warning(message, place, hint)
 

@@ -26,6 +26,8 @@ from zenturio.study.paired.paired_source import WARMUP, MeasuredBlocks, VersionB
 
 MOST_RUNS = 600
 """Runs after which a search ends with the range that is left."""
+BLOCK_VERSIONS = 4
+"""Both ends and two candidates."""
 TEMPER = 0.6
 """The share of the evidence that counts: neighbours in time are less independent than it says."""
 SURE = 0.9

@@ -14,7 +14,7 @@ from zenturio.experiment.aggregates import median
 from zenturio.experiment.git import Commit, commits_between, find_commit
 from zenturio.experiment.signed_ranks import BlockPlan, LookedAt, decide_in_looks, is_clear
 from zenturio.record import Repository
-from zenturio.study.paired.bisect import MOST_RUNS, Bisection
+from zenturio.study.paired.bisect import BLOCK_VERSIONS, MOST_RUNS, Bisection
 from zenturio.study.paired.compared import PairedOptions
 from zenturio.study.paired.designs import ALPHA, FAILURES, differences
 from zenturio.study.paired.paired_source import WARMUP, MeasuredBlocks, VersionBlock
@@ -98,11 +98,12 @@ def run_bisect(
         command=options.command,
         labels=tuple(labels),
         version_of=versions,
+        abreast=BLOCK_VERSIONS,
     )
     search = Bisection(
         tuple(labels), study.can_run, len(study.points), most_runs * len(study.points), options.plan
     )
-    result = options.run(study, repository, search, most_runs // 4)
+    result = options.run(study, repository, search, most_runs // BLOCK_VERSIONS)
     return BisectRun(result, search, commits)
 
 

@@ -51,6 +51,8 @@ class PairedStudy:
     labels: tuple[str, ...] = ()
     """All that may be run, where *version_of* makes them; those of *versions* by default."""
     version_of: Callable[[str], Version] | None = None
+    abreast: int | None = None
+    """How many versions a block has at the most; all by default."""
 
     @cached_property
     def parameter(self) -> str:
@@ -120,6 +122,8 @@ class PairedStudy:
         sources: list[PairedSource] = []
         labels = self.labels or names_of(self.versions)
         makers: dict[str, tuple[Space, ExperimentGenerator]] = {}
+        # Runs of a block; that of a warm-up is small beside all of them.
+        width = (self.abreast or len(labels)) * len(self.points)
 
         def maker(label: str) -> tuple[Space, ExperimentGenerator]:
             if label not in makers:
@@ -134,9 +138,8 @@ class PairedStudy:
             return generator.experiment(at, block, position, index=-1)
 
         def source(_generator: ExperimentGenerator, order: RunOrder) -> PairedSource:
-            most = len(labels) * len(self.points) * blocks  # a warm-up is small beside it
             blocks_source = PairedSource(
-                design, make, self._read, seed=order.seed, planned=most, seconds=seconds
+                design, make, self._read, seed=order.seed, planned=width * blocks, seconds=seconds
             )
             sources.append(blocks_source)
             return blocks_source
@@ -152,7 +155,7 @@ class PairedStudy:
         application = replace(application, repeat=repeat)
         session = StudySession(
             application,
-            PointSelection(application.space, len(labels) * len(self.points), picked=()),
+            PointSelection(application.space, width, picked=()),
             repository,
             self.name,
             settings=DriverSettings(retry=0, again=self._begins_round(repository)),
