@@ -29,6 +29,7 @@ from zenturio.record.database_digest import (
     digest_database,
     read_result_page,
     read_steps,
+    versions_with_results,
 )
 from zenturio.record.schema import tables_of
 from zenturio.record.study_context import RepositoryCache, StudyContext
@@ -177,7 +178,7 @@ class DatabaseCopy:
 
     def _copy_results(self) -> None:
         """Copy results of each version with their values, which the target's slots take."""
-        for version in self._source.read(studies.all_versions):
+        for version in versions_with_results(self._source):
             step, count = f"results of {version.id}", 0
             mark = self._mark_of(step)
             last = -1 if mark is None else mark

@@ -18,6 +18,7 @@ from zenturio.record import codec, result_rows, studies
 from zenturio.record.database import Database, Row, Transaction
 from zenturio.record.field_layout import ROLES, FieldColumns
 from zenturio.record.schema import KEY, tables_of
+from zenturio.record.studies import StudyVersion
 from zenturio.record.study_context import RepositoryCache, StudyContext
 
 STEP_ROWS = 10_000
@@ -90,6 +91,12 @@ class ResultPage:
         return self.facts[0]
 
 
+def versions_with_results(database: Database) -> list[StudyVersion]:
+    """Return the versions that have results: each of the others would cost journeys for nothing."""
+    numbers = {number for (number,) in _select(database, "SELECT DISTINCT version FROM results")}
+    return [v for v in database.read(studies.all_versions) if v.id in numbers]
+
+
 def read_result_page(
     transaction: Transaction, version: int, cache: RepositoryCache, after: int
 ) -> ResultPage | None:
@@ -120,7 +127,7 @@ def _results_digest(database: Database, _table: Table, progress: Progress) -> tu
     total, count = hashlib.blake2b(digest_size=16), 0
     cache, index = RepositoryCache(), database.dialect.index
     position = RESULT_FACTS.index("position")
-    for version in database.read(studies.all_versions):
+    for version in versions_with_results(database):
         last = -1
         while page := database.read(
             lambda t, v=version.id, n=last: read_result_page(t, v, cache, n)  # type: ignore[misc]
