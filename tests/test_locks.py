@@ -8,7 +8,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from zenturio.files import FileLock, LockedFolder, _listed_holder, is_locked, lock_holder
+from zenturio.files import FileLock, LockedFolder, is_locked, lock_holder
+from zenturio.system.locks import listed_holder
 
 _HOLD_FILE = """
 import sys
@@ -167,13 +168,13 @@ def _mask():
 
 def test_what_the_system_lists_tells_who_holds_a_lock(tmp_path):
     path = tmp_path / "lock"
-    assert _listed_holder(path) == ""
+    assert listed_holder(path) == ""
     with FileLock.acquire(path):
-        assert _listed_holder(path) == str(os.getpid())
-        assert _listed_holder(path, tmp_path / "no list") == "unknown"
-    assert _listed_holder(path) == ""
+        assert listed_holder(path) == str(os.getpid())
+        assert listed_holder(path, tmp_path / "no list") == "unknown"
+    assert listed_holder(path) == ""
     with FileLock.acquire(path, shared=True):
-        assert _listed_holder(path) == ""
+        assert listed_holder(path) == ""
 
 
 def test_a_file_that_others_could_lock_is_theirs_no_longer(tmp_path):

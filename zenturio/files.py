@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Self
 
 from zenturio.errors import SafetyError
-from zenturio.system.locks import lock_descriptor
+from zenturio.system.locks import listed_holder, lock_descriptor
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
@@ -229,7 +229,7 @@ def is_locked(path: Path) -> bool:
     try:
         descriptor = _open_descriptor(path, os.O_RDONLY)
     except PermissionError:
-        return _listed_holder(path) != ""
+        return listed_holder(path) != ""
     except OSError:
         return False
     try:
@@ -247,31 +247,9 @@ def lock_holder(path: Path) -> str:
     try:
         return read_regular(path, 32).decode("ascii", "replace").strip() or "unknown"
     except PermissionError:
-        return _listed_holder(path) or "unknown"
+        return listed_holder(path) or "unknown"
     except OSError:
         return "unknown"
-
-
-def _listed_holder(path: Path, locks: Path = Path("/proc/locks")) -> str:
-    """Return which process holds the exclusive lock, as the system lists it; empty if none does.
-
-    ``unknown`` where the system has no list. Needs no right but to find the file.
-    """
-    try:
-        number = path.lstat().st_ino
-    except OSError:
-        return ""
-    try:
-        lines = locks.read_text().splitlines()
-    except OSError:
-        return "unknown"
-    for line in lines:
-        # "1: FLOCK ADVISORY WRITE pid device:number 0 EOF". Some file systems have another device
-        # in the list than in the file's status, so its number alone tells.
-        _, kind, _, mode, pid, file, *_ = [*line.split(), *[""] * 6]
-        if (kind, mode, file.rpartition(":")[2]) == ("FLOCK", "WRITE", str(number)):
-            return pid
-    return ""
 
 
 _LOCK_NAME = "lock"

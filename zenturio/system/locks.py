@@ -10,6 +10,7 @@ import fcntl
 import os
 from collections.abc import Callable
 from functools import lru_cache
+from pathlib import Path
 
 from zenturio.system.capabilities import IS_LINUX, PROC, libc_function
 
@@ -21,6 +22,28 @@ def lock_descriptor(descriptor: int, *, shared: bool = False, wait: bool = True)
     """
     operation = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     fcntl.flock(descriptor, operation if wait else operation | fcntl.LOCK_NB)
+
+
+def listed_holder(path: Path, locks: Path = Path(PROC, "locks")) -> str:
+    """Return which process holds the exclusive lock, as the system lists it; empty if none does.
+
+    ``unknown`` where the system has no list. Needs no right but to find the file.
+    """
+    try:
+        number = path.lstat().st_ino
+    except OSError:
+        return ""
+    try:
+        lines = locks.read_text().splitlines()
+    except OSError:
+        return "unknown"
+    for line in lines:
+        # "1: FLOCK ADVISORY WRITE pid device:number 0 EOF". Some file systems have another device
+        # in the list than in the file's status, so its number alone tells.
+        _, kind, _, mode, pid, file, *_ = [*line.split(), *[""] * 6]
+        if (kind, mode, file.rpartition(":")[2]) == ("FLOCK", "WRITE", str(number)):
+            return pid
+    return ""
 
 
 _FICLONE = 0x40049409
