@@ -496,7 +496,7 @@ def test_a_helper_without_processes_to_spare_refuses_and_goes_on(tmp_path, monke
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
         client.connect(str(tmp_path / "socket"))
         with pytest.raises(OSError, match="Bad file descriptor"):
-            runas_helper.serve(listening, root, None, "root", [])
+            runas_helper.serve(listening, root, None, "root", [], 0)
         assert client.recv(1) == b""
 
 
