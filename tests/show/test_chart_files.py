@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from show.plotly_figures import plotly_figure
 from tests.show.frames import LONG, frame
 from zenturio.errors import InputError, PlaceError
 from zenturio.show.chart import (
@@ -24,6 +23,7 @@ from zenturio.show.chart_files import image, save
 from zenturio.show.charts.column_charts import chart
 from zenturio.show.renderers import palette
 from zenturio.show.renderers.plotly import chart_page as page
+from zenturio.show.renderers.plotly import plotly_figure
 from zenturio.show.renderers.terminal import text_bars as bars
 
 OPTIONS = {

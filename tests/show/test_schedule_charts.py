@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from show.plotly_figures import plotly_figure
 from zenturio.schedule.algorithm import make
 from zenturio.schedule.generators.generator import generate
 from zenturio.schedule.model.plan import Plan
@@ -24,6 +23,7 @@ from zenturio.show.charts.schedule_charts import gantt, workflow_graph
 from zenturio.show.charts.task_runs import joined_stretches, task_runs
 from zenturio.show.renderers.matplotlib import draw
 from zenturio.show.renderers.plotly import chart_page as page
+from zenturio.show.renderers.plotly import plotly_figure
 
 
 def flow(loop=False):

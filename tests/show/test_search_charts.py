@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from show.plotly_figures import plotly_figure
 from tests.show.search_tables import runs, searched
 from zenturio.errors import InputError
 from zenturio.show.chart import bar_labels, is_geometric, strand_ticks
@@ -19,6 +18,7 @@ from zenturio.show.chart_files import image
 from zenturio.show.charts.column_charts import chart
 from zenturio.show.charts.search_charts import ChartObjective, pareto_front
 from zenturio.show.renderers import palette
+from zenturio.show.renderers.plotly import plotly_figure
 
 KINDS = ("convergence", "importance", "slice", "pareto", "parallel")
 SCORES = st.lists(st.integers(-5, 5) | st.just(math.nan), min_size=1, max_size=12)

@@ -1,6 +1,7 @@
 """Charts for browsers and notebooks: figures of plotly.js.
 
-Figures are plain values, and plotly.js is ours to serve: the plotly package is not needed.
+Figures are plain values, and pages have the copy of plotly.js that the portal serves: the plotly
+package, which loads slowly, is for those who want to go on with a figure in Python.
 """
 
 from __future__ import annotations
@@ -123,6 +124,17 @@ class NotebookChart(Chart):
 
     def _repr_mimebundle_(self, **_: Any) -> Mapping[str, Any]:
         return mime_bundle(self)
+
+    def figure(self) -> Any:
+        """Return the chart as a figure of plotly, to be changed or combined in Python."""
+        return plotly_figure(self)
+
+
+def plotly_figure(chart: Chart) -> Any:
+    """Return *chart* as a figure of the plotly package."""
+    from plotly import graph_objects  # noqa: PLC0415 - loads slowly
+
+    return graph_objects.Figure(chart_figure(chart))
 
 
 def chart_page(chart: Chart) -> str:
