@@ -159,6 +159,25 @@ def test_the_experiments_on_all_other_pages_are_known_again(sound, tmp_path, eve
     shutil.rmtree(tmp_path)
 
 
+def test_rows_of_before_an_upgrade_are_saved_and_lack_what_it_added(tmp_path):
+    path = tmp_path / "a.db"
+    with contextlib.closing(
+        sqlite.sqlite_module().connect(path, isolation_level=None)
+    ) as connection:
+        connection.execute(
+            "CREATE TABLE hosts (id INTEGER PRIMARY KEY, name TEXT, machine, kernel, memory)"
+        )
+        connection.execute("INSERT INTO hosts VALUES (1, 'before', 0, '', 0)")
+        connection.execute("ALTER TABLE hosts ADD COLUMN unmeasured")
+        connection.execute("INSERT INTO hosts VALUES (2, 'behind', 0, '', 0, 'no perf')")
+    content = path.read_bytes()
+    (shape,) = (table for table in TABLES if table.table == "hosts")
+    for head in (content[:4096], b"\xa5" * 4096):
+        path.write_bytes(head + content[4096:])
+        rows = map(shape.read, RecognisedTables(SQLitePages(path), TABLES).rows("hosts"))
+        assert [(row[1], row[5]) for row in rows] == [("before", None), ("behind", "no perf")]
+
+
 def test_the_log_of_a_file_counts_up_to_its_last_commit(tmp_path):
     path = tmp_path / "a.db"
     with contextlib.closing(

@@ -95,9 +95,11 @@ def test_blocks_are_counted_where_a_diagram_is_too_large():
 
 
 def too_many():
+    """Return a space with too many partial sums and products together."""
     names = [f"p{i}" for i in range(10)]
+    factors = " * ".join(f"({name} + 1)" for name in names)
     return zen.Space(**dict.fromkeys(names, range(300)), free=["a", "b"]).where(
-        " + ".join(names) + " <= 1000", "p0 != p1"
+        f"{' + '.join(names)} <= 1000", f"{factors} > 0", "p0 != p1"
     )
 
 

@@ -38,7 +38,7 @@ from zenturio.record.field_layout import (
     StoredField,
 )
 from zenturio.record.projects import COMMON
-from zenturio.record.schema import tables_of
+from zenturio.record.schema import ADDED_COLUMNS, tables_of
 from zenturio.record.schema_names import SLOT_NAMES
 from zenturio.record.sqlite import SQLite
 from zenturio.record.sqlite_pages import PageRow, SQLitePages
@@ -246,16 +246,22 @@ class TableShape:
     kinds: tuple[frozenset[type], ...]
     key: str | None = None
     """The column that is the row's number, and is empty in the row itself."""
+    added: int = 0
+    """How many of the last columns came with upgrades: rows of before end earlier."""
 
     def fits(self, row: PageRow) -> bool:
-        values = row.values
-        return len(values) == len(self.kinds) and all(
-            type(value) in kinds for value, kinds in zip(values, self.kinds, strict=True)
+        values, width = row.values, len(self.kinds)
+        return width - self.added <= len(values) <= width and all(
+            type(value) in kinds for value, kinds in zip(values, self.kinds, strict=False)
         )
 
+    def is_shortened(self, row: PageRow) -> bool:
+        """Whether *row* lacks the columns of later upgrades."""
+        return len(row.values) < len(self.kinds)
+
     def read(self, row: PageRow) -> list[Any]:
-        """Return the values of *row* in the order of the columns."""
-        values = list(row.values)
+        """Return the values of *row* in the order of the columns; NULL for those that came later."""
+        values = list(row.values) + [None] * (len(self.kinds) - len(row.values))
         if self.key is not None:
             values[self.columns.index(self.key)] = row.number
         return values
@@ -269,7 +275,13 @@ def shape_of(table: Table) -> TableShape:
         _EMPTY if column.name == key else _kinds(column) | (_EMPTY if column.nullable else _NO)
         for column in table.columns
     ]
-    return TableShape(table.name, tuple(column.name for column in table.columns), tuple(kinds), key)
+    names = tuple(column.name for column in table.columns)
+    upgrades = ADDED_COLUMNS.values()
+    added = {
+        name for tables in upgrades for of, some in tables if of == table.name for name in some
+    }
+    last = next((at for at, name in enumerate(reversed(names)) if name not in added), len(names))
+    return TableShape(table.name, names, tuple(kinds), key, last)
 
 
 def _declared(column: Column[Any]) -> str:
@@ -351,8 +363,13 @@ class RecognisedTables:
         in_schema = [shape for shape in fitting if shape.table in roots]
         if len(in_schema) == 1:
             return in_schema[0]
-        # What fits a narrower shape fits wider ones, too.
-        return min(fitting, key=lambda shape: sum(map(len, shape.kinds)))
+        # What fits a narrower shape fits wider ones, too; and a shortened row fits more than a whole
+        # one.
+        sample = list(islice(self._rows(top), SAMPLE))
+        return min(
+            fitting,
+            key=lambda shape: (any(map(shape.is_shortened, sample)), sum(map(len, shape.kinds))),
+        )
 
     def _fitting(self, top: int) -> list[TableShape]:
         """Return the shapes that all rows of a tree have, as far as they are looked at."""
