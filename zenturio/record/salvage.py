@@ -260,7 +260,7 @@ class TableShape:
         return len(row.values) < len(self.kinds)
 
     def read(self, row: PageRow) -> list[Any]:
-        """Return the values of *row* in the order of the columns; NULL for those that came later."""
+        """Return the values of *row* in the order of the columns, NULL for later ones."""
         values = list(row.values) + [None] * (len(self.kinds) - len(row.values))
         if self.key is not None:
             values[self.columns.index(self.key)] = row.number
@@ -363,8 +363,7 @@ class RecognisedTables:
         in_schema = [shape for shape in fitting if shape.table in roots]
         if len(in_schema) == 1:
             return in_schema[0]
-        # What fits a narrower shape fits wider ones, too; and a shortened row fits more than a whole
-        # one.
+        # What fits a narrower shape fits wider ones, too; shortened rows fit more than whole ones.
         sample = list(islice(self._rows(top), SAMPLE))
         return min(
             fitting,
