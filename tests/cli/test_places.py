@@ -60,7 +60,7 @@ def test_places_are_those_of_the_file_and_those_that_are_installed(project):
 
 def test_a_place_that_is_in_order_says_so(project):
     said = told("places", "check", "two").out
-    assert said.count("good") == 4
+    assert said.count("good") == 5
     assert "OBSERVE: " in said
     assert "2 slots" in said
     assert told("places", "check", "simulate", "--json").facts["ok"]

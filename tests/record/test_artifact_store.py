@@ -10,6 +10,7 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -169,9 +170,7 @@ def test_a_commit_that_failed_is_tried_again_with_the_same_files(home, monkeypat
         repository.claim(STUDY, lease.number, [of])
         done = left(home, of)
         with monkeypatch.context() as away:
-            away.setattr(
-                repository._database, "write", lambda *_: (_ for _ in ()).throw(PlaceError("away"))
-            )
+            away.setattr(repository._database, "repeat", mock.Mock(side_effect=PlaceError("away")))
             with pytest.raises(PlaceError, match="away"):
                 repository.record(STUDY, lease.number, [done])
         assert repository.record(STUDY, lease.number, [done]) == {of.digest}

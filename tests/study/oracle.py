@@ -122,7 +122,7 @@ class Study:
 
     def states(self) -> dict[str, int]:
         """How many experiments are in which state; none before the study is there."""
-        repository = open_repository(self.url)
+        repository = open_repository(self.url, finds_unique=True)
         try:
             return repository.count_states("study") if repository.studies() else {}
         finally:
@@ -131,7 +131,7 @@ class Study:
     def results(self) -> dict[tuple[int, int], tuple]:
         """What each point gave at each repeat: digest, status, and what does not vary."""
         found = {}
-        repository = open_repository(self.url)
+        repository = open_repository(self.url, finds_unique=True)
         try:
             for record in repository.records("study"):
                 at = (record.index, record.repeat)

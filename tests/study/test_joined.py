@@ -105,7 +105,7 @@ def test_what_a_stopped_driver_brings_too_late_is_superseded(study, url):
 def attempts(study):
     from zenturio.record.open import open_repository
 
-    repository = open_repository(study.url)
+    repository = open_repository(study.url, finds_unique=True)
     try:
         records = repository.records("study")
         return {a.state for record in records for a in repository.attempts(record.digest)}

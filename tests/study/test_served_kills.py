@@ -38,7 +38,7 @@ class House:
 
     def submit(self):
         """What each of three users wants; asked again, the same."""
-        repository = open_repository(self.url)
+        repository = open_repository(self.url, finds_unique=True)
         with chdir(self.folder):
             for user, name in zip(("alice", "bob", "carol"), SIZES, strict=True):
                 request = StudyRequest((f"{name}.sh",))
@@ -56,7 +56,7 @@ class House:
         )
 
     def turns(self):
-        repository = open_repository(self.url)
+        repository = open_repository(self.url, finds_unique=True)
         try:
             return [each.turn for each in repository.submissions()]
         finally:
@@ -75,7 +75,7 @@ class House:
 
     def settled(self):
         """The oracle."""
-        repository = open_repository(self.url)
+        repository = open_repository(self.url, finds_unique=True)
         for name, count in SIZES.items():
             records = list(repository.records(name))
             found = {r.values["n"]: r.outcome.metrics["square"] for r in records}

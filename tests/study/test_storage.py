@@ -213,7 +213,7 @@ def test_a_clock_that_jumps_harms_no_duration_and_no_claim(study, tmp_path):
 
 
 def starts(study):
-    repository = open_repository(study.url)
+    repository = open_repository(study.url, finds_unique=True)
     try:
         return [record.outcome.started for record in repository.records("study")]
     finally:

@@ -207,11 +207,15 @@ class PostgreSQL:
         # Of two that create the schema, one finds a key of the catalogue or a table of the other.
         return isinstance(error, errors.UniqueViolation | errors.DuplicateTable)
 
+    def refuses(self, error: Exception) -> bool:
+        """Whether the server is there and does not let this user in."""
+        return _REFUSED.search(str(error)) is not None
+
     def lost(self, error: Exception) -> bool:
         psycopg = _psycopg()
         if isinstance(error, psycopg.errors.LockNotAvailable | psycopg.errors.DiskFull):
             return False
-        if _REFUSED.search(str(error)):
+        if self.refuses(error):
             return False
         shutdown = psycopg.errors.AdminShutdown | psycopg.errors.CrashShutdown
         return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError | shutdown)

@@ -185,7 +185,7 @@ def connect(kind: PostgreSQL) -> Any:
     try:
         pooled = kind.engine().raw_connection()
     except Exception as error:
-        if not kind.lost(error):
+        if not (kind.lost(error) or kind.refuses(error)):
             raise
         message = kind.hide(" ".join(str(error).split()))
         raise PlaceError(
