@@ -69,7 +69,8 @@ def test_generators_are_listed_and_each_with_its_settings(tmp_path):
         (("show", "wien2x"), "did you mean 'wien2k'?"),
         (("show", "no.json"), "no.json cannot be read: No such file"),
         (("generate", "wien2k", "kpints=3", "-o", "x.json"), "did you mean 'kpoints'?"),
-        (("generate", "wien2k", "-o", "x.xml"), "no format is named"),
+        (("generate", "wien2k", "-o", "x.yml"), "no format is named"),
+        (("generate", "wien2k", "-o", "x.xml"), "dax is read, not written"),
         (("convert", TRACE, "x.json", "--on", "identical:0"), "N from 1 to"),
         (("generators", "wien"), "did you mean 'wien2k'?"),
     ],
@@ -106,7 +107,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "workflows.md").read_text(encoding=
 
 
 def test_the_page_shows_what_is_printed(tmp_path):
-    (block,) = re.findall(r"^```console\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    block, *_ = re.findall(r"^```console\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
     commands = re.split(r"^\$ zen ", block, flags=re.MULTILINE)[1:]
     assert len(commands) == 4
     for each in commands:
@@ -135,7 +136,7 @@ def test_the_page_names_every_generator_format_and_key():
 
 def test_the_files_that_the_page_shows_are_read(tmp_path):
     for language, name in (("json", "flow.json"), ("toml", "grid.toml")):
-        (text,) = re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+        text, *_ = re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
         (tmp_path / name).write_text(text)
     (tmp_path / "cluster.swf").write_text("1 0 0 9 1" + " -1" * 13 + "\n")
     zen("workflow", "convert", "flow.json", "both.json", "--on", "grid.toml", cwd=tmp_path)
