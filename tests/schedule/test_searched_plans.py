@@ -272,7 +272,9 @@ def test_its_first_generation_is_of_chance_and_its_order_is_by_the_longest_way()
 @pytest.mark.parametrize("objective", sorted(METRICS))
 def test_ga_is_no_worse_than_heuristics_by_any_objective(objective):
     machines = tuple(
-        PlatformMachine(f"m{i}", float(i), cost=float(i) ** 2, power_idle=5.0, power_busy=9.0 * i)
+        PlatformMachine(
+            f"m{i}", float(i), cost=i**2.0, power_idle=5.0, power_busy=9.0 * i, mtbf=1e5 * i
+        )
         for i in (1, 2, 3)
     )
     flow = instance_of("wien2k:kpoints=6").workflow

@@ -411,7 +411,7 @@ def test_every_setting_has_a_few_values_that_it_can_have(engine):
         ("int", None, None, "20, 50, 100"),
         ("int", 30, None, "50, 100"),
         ("int", 0, None, "20, 50, 100"),
-        ("float", None, None, "1, 10"),
+        ("float", None, None, "0.1, 1, 10"),
         ("float", 1, None, "1, 10"),
         ("float", 2, None, "10"),
         ("float", 100, 200, "101, 110"),
