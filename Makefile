@@ -31,7 +31,7 @@ help:
 	@touch $@
 
 .venv/run: .venv/uv pyproject.toml uv.lock
-	@$(BIN)/uv sync --quiet --frozen --inexact --no-dev --extra portal
+	@$(BIN)/uv sync --quiet --frozen --inexact --no-dev --extra portal --extra schedule
 	@touch $@
 
 .venv/dev: .venv/uv pyproject.toml uv.lock

@@ -15,7 +15,6 @@ from threading import Lock
 from typing import ClassVar
 
 from zenturio.errors import PlaceError
-from zenturio.execute.dask import worker_plugin
 from zenturio.execute.dask.cluster_client import DaskCluster, connect
 from zenturio.execute.dask.options import DaskOptions
 from zenturio.execute.dask.session_folder import DaskSession
@@ -143,6 +142,8 @@ def cluster_problems(cluster: DaskCluster) -> Iterator[str]:
             f"the scheduler of {cluster.where} has Dask {scheduler_version}; "
             f"this machine has {own_version}"
         )
+    from zenturio.execute.dask import worker_plugin  # noqa: PLC0415 - loads Dask
+
     answers = client.run(worker_plugin.worker_versions, on_error="return")
     if not answers and not cluster.queued:
         yield f"{cluster.where} has no worker at this moment"
@@ -155,6 +156,8 @@ def worker_problems(worker: str, answer: tuple[str, str, str] | Exception) -> It
     if isinstance(answer, Exception):
         yield f"worker {worker} cannot import zenturio: {answer}; install it there"
         return
+    from zenturio.execute.dask import worker_plugin  # noqa: PLC0415 - loads Dask
+
     _, python, tool = worker_plugin.worker_versions()
     host, its_python, its_tool = answer
     if its_tool != tool:
