@@ -8,7 +8,7 @@ import pytest
 
 import zenturio as zen
 from zenturio.errors import InputError
-from zenturio.query.sensitivity import elementary_effects, variance_shares
+from zenturio.query.sensitivity import _means, elementary_effects, variance_shares
 from zenturio.search.designs import Design
 
 MIXED = zen.Space(
@@ -146,3 +146,8 @@ def test_elementary_effects_are_the_changes_of_each_factor():
     assert used == 2
     assert [(e.factor, e.size, e.mean) for e in effects] == [("a", 3.0, 3.0), ("b", 1.0, -1.0)]
     assert effects[0].spread == pytest.approx(math.sqrt(2))
+
+
+def test_a_text_nan_is_a_value_and_a_missing_value_is_none():
+    keys = [("nan", 1.0), (math.nan, 1.0), (None, 1.0)]
+    assert _means(keys, np.array([1.0, 2.0, 4.0])) == {("nan", 1.0): 1.0, (None, 1.0): 3.0}

@@ -16,6 +16,7 @@ from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 
 from zenturio.annotate.model import MEASURED
 from zenturio.errors import InputError
@@ -95,8 +96,8 @@ class Sensitivity:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader should know before believing the numbers."""
-        what = "rows" if self.shares else "trajectories"
-        notes = [f"{self.used:,} of {self.design.number:,} {what} have all results"]
+        counted = "rows" if self.shares else "trajectories"
+        notes = [f"{self.used:,} of {self.design.number:,} {counted} have all results"]
         unknown = [share for share in self.shares if share.matters == "not enough runs to tell"]
         if unknown:
             # The width of an interval falls with the root of the number of rows.
@@ -170,7 +171,7 @@ def variance_shares(values: Reals, factors: Sequence[str]) -> tuple[tuple[Factor
 
     alone, total = shares(slice(None))
     alone_samples, total_samples = shares(picked)
-    found = (
+    shares_by_factor = (
         FactorShare(
             name,
             float(alone[at]),
@@ -180,7 +181,7 @@ def variance_shares(values: Reals, factors: Sequence[str]) -> tuple[tuple[Factor
         )
         for at, name in enumerate(factors)
     )
-    return tuple(sorted(found, key=lambda share: -share.total)), used
+    return tuple(sorted(shares_by_factor, key=lambda share: -share.total)), used
 
 
 def elementary_effects(
@@ -265,9 +266,9 @@ def study_sensitivity(
         effects, used = elementary_effects(paths, _changes(points, factors), labels)
         least, answer = 2, Sensitivity(metric, design, (), effects, used, unit)
     if not (answer.shares or answer.effects):
-        what = "rows" if design.kind == "saltelli" else "trajectories"
+        counted = "rows" if design.kind == "saltelli" else "trajectories"
         raise InputError(
-            f"not enough runs: {used} of {design.number} {what} of {design.text}"
+            f"not enough runs: {used} of {design.number} {counted} of {design.text}"
             f" (seed {design.seed}) have all results, at least {least} are needed",
             hint=f"run them: zen run FILE --design {design.kind}:{max(design.number, least)}"
             f" --seed {design.seed}",
@@ -290,11 +291,11 @@ Key = tuple[object, ...]
 
 def _means(keys: Any, values: Reals) -> Mapping[Key, float]:
     """Return the mean of the values of each key."""
-    found: dict[Key, list[float]] = {}
+    values_by_key: dict[Key, list[float]] = {}
     for key, value in zip(keys, values.tolist(), strict=True):
         if math.isfinite(value):
-            found.setdefault(tuple(map(_plain, key)), []).append(value)
-    return {key: math.fsum(numbers) / len(numbers) for key, numbers in found.items()}
+            values_by_key.setdefault(tuple(map(_plain, key)), []).append(value)
+    return {key: math.fsum(numbers) / len(numbers) for key, numbers in values_by_key.items()}
 
 
 def _key(point: Point, names: Sequence[str]) -> Key:
@@ -302,8 +303,8 @@ def _key(point: Point, names: Sequence[str]) -> Key:
 
 
 def _plain(value: Any) -> object:
-    # pandas has several words for a missing value; none of them equals itself.
-    return None if value is None or str(value) in ("<NA>", "nan") else value
+    # pandas has several words for a missing value; the text "nan" is none of them.
+    return None if not isinstance(value, str) and pd.isna(value) else value
 
 
 def _changes(points: Sequence[Point], factors: Sequence[tuple[str, ...]]) -> list[list[int]]:

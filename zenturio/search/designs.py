@@ -50,10 +50,10 @@ class Design:
                 f"--design {text}: {kind!r} is not a design",
                 hint=did_you_mean(kind, KINDS) or f"designs: {', '.join(KINDS)}",
             )
-        what, least = KINDS[kind][1:]
+        counted, least = KINDS[kind][1:]
         if not colon or not number.isascii() or not number.isdecimal() or int(number) < least:
             raise InputError(
-                f"--design {text}: the number of {what} is missing or too small",
+                f"--design {text}: the number of {counted} is missing or too small",
                 hint=f"write {kind}:{max(least, 2)}, or more",
             )
         return cls(kind, int(number), seed)
@@ -201,7 +201,7 @@ def _tuples(
     tables: Sequence[Ints], columns: Sequence[tuple[int, int]], strength: int
 ) -> set[Tuple]:
     """Return all valid combinations of values of *strength* columns."""
-    every: set[Tuple] = set()
+    valid: set[Tuple] = set()
     for chosen in combinations(range(len(columns)), strength):
         by_table: dict[int, list[int]] = {}
         for at in chosen:
@@ -211,13 +211,13 @@ def _tuples(
             for table, ats in by_table.items()
         ]
         for combined in product(*parts):
-            every.add(tuple(sorted(pair for part in combined for pair in part)))
-            if len(every) > MAX_TUPLES:
+            valid.add(tuple(sorted(pair for part in combined for pair in part)))
+            if len(valid) > MAX_TUPLES:
                 raise InputError(
                     f"--design covering:{strength}: more than {MAX_TUPLES:,} combinations",
                     hint=f"cover fewer parameters at a time: covering:{strength - 1}",
                 )
-    return every
+    return valid
 
 
 def _distinct(

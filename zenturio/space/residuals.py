@@ -71,7 +71,7 @@ class PartialValues:
     def names(self) -> frozenset[str]:
         """The dimensions and partial values that pending conditions read."""
         return frozenset[str]().union(
-            *(each.names | each.indexed for each in self._pending.values())
+            *(pending.names | pending.indexed for pending in self._pending.values())
         )
 
     def kept(self, table: CodeTable, condition: SpaceCondition) -> Column:
@@ -85,14 +85,14 @@ class PartialValues:
         """Return *table* with the partial values that exist now that *name* is bound, too."""
         rows = self._rows(table)
         columns: dict[str, Column] = {}
-        known: dict[SyntaxNode, Name] = {}
+        names_by_part: dict[SyntaxNode, Name] = {}
         for condition, expression in self._pending.items():
             if name not in expression.names:
                 continue
-            reduced = _Reduction({*bound, *self._values}, known, self._count)
+            reduced = _Reduction({*bound, *self._values}, names_by_part, self._count)
             node = reduced.of(expression.node)
             self._count = reduced.count
-            for partial, whole in reduced.found.items():
+            for partial, whole in reduced.new_values.items():
                 values = rows.of(Expression(expression.passage, whole, expression.text))
                 self._values[partial], columns[partial] = _numbered(values)
             self._pending[condition] = replace(expression, node=node)
@@ -131,8 +131,9 @@ class PartialValues:
             return node
         ordered = sorted(steps, key=lambda step: self._rank(step.operand))
         if not is_sum:
-            first, *others = (step.operand for step in ordered)
-            return replace(node, first=first, steps=tuple(OperatorStep("*", o) for o in others))
+            first, *factors = (step.operand for step in ordered)
+            steps = tuple(OperatorStep("*", factor) for factor in factors)
+            return replace(node, first=first, steps=steps)
         if ordered[0].operator == "-":
             return replace(node, first=Constant(0), steps=tuple(ordered))
         return replace(node, first=ordered[0].operand, steps=tuple(ordered[1:]))
@@ -145,11 +146,14 @@ class PartialValues:
 class _Reduction:
     """Replaces the largest bound parts of an expression by names of partial values."""
 
-    def __init__(self, bound: Collection[str], known: dict[SyntaxNode, Name], count: int) -> None:
+    def __init__(
+        self, bound: Collection[str], names_by_part: dict[SyntaxNode, Name], count: int
+    ) -> None:
         self.bound = bound
-        self.known = known
+        self.names_by_part = names_by_part
+        """Shared by conditions: what two of them compute is one value."""
         self.count = count
-        self.found: dict[str, SyntaxNode] = {}
+        self.new_values: dict[str, SyntaxNode] = {}
 
     def of(self, node: SyntaxNode) -> SyntaxNode:
         if isinstance(node, Name | Index | Host | Constant):
@@ -171,16 +175,16 @@ class _Reduction:
         return all(name in self.bound for name in _names(node))
 
     def _named(self, node: SyntaxNode) -> Name:
-        if node not in self.known:
+        if node not in self.names_by_part:
             self.count += 1
             name = Name(f"{_MARK}{self.count}", start=node.start, end=node.end)
-            self.known[node] = name
-            self.found[name.name] = node
-        return self.known[node]
+            self.names_by_part[node] = name
+            self.new_values[name.name] = node
+        return self.names_by_part[node]
 
 
 def _names(node: SyntaxNode) -> set[str]:
-    return {each.name for each in walk(node) if isinstance(each, Name | Index)}
+    return {part.name for part in walk(node) if isinstance(part, Name | Index)}
 
 
 def _type_of(part: Part, name: str) -> Type | None:
@@ -264,39 +268,41 @@ class RemainingCodes:
         for last, pairs in self._by_last.items():
             for pair in pairs:
                 if name in pair.names and name != last:
-                    table, kept = self._intersected(table, last, pair, allowed.get(last))
-                    at = at.take(kept)
+                    table, alive = self._intersected(table, last, pair, allowed.get(last))
+                    at = at.take(alive)
         return table, at
 
     def _intersected(
         self, table: CodeTable, last: str, pair: PairTable, allowed: Column | None
     ) -> tuple[CodeTable, Column]:
         columns = table.codes
-        own = pair.seen_from(pair.other(last))
+        partner_rows = pair.seen_from(pair.other(last))
         codes = columns[pair.other(last)].astype(np.int64)
         column = _set_name(last)
         if last in self._sets:
             before = self._sets[last].cells
         else:
-            before = np.ones((1, own.shape[1]), dtype=np.bool_)
+            before = np.ones((1, partner_rows.shape[1]), dtype=np.bool_)
             if allowed is not None:
                 before[0] = False
                 before[0, allowed] = True
             columns[column] = np.zeros(table.length, dtype=np.uint8)
         keys, rows = np.unique(
-            columns[column].astype(np.int64) * own.shape[0] + codes, return_inverse=True
+            columns[column].astype(np.int64) * partner_rows.shape[0] + codes, return_inverse=True
         )
-        if len(keys) * own.shape[1] > MAX_CELLS:
-            raise TooManyRows(len(keys) * own.shape[1])
-        left = before[keys // own.shape[0]] & own[keys % own.shape[0]]
-        packed = np.packbits(left, axis=1)
+        if len(keys) * partner_rows.shape[1] > MAX_CELLS:
+            raise TooManyRows(len(keys) * partner_rows.shape[1])
+        remaining = (
+            before[keys // partner_rows.shape[0]] & partner_rows[keys % partner_rows.shape[0]]
+        )
+        packed = np.packbits(remaining, axis=1)
         bits = np.ascontiguousarray(packed).view(np.dtype((np.void, packed.shape[1]))).ravel()
         _, first, numbers = np.unique(bits, return_index=True, return_inverse=True)
-        self._sets[last] = _CodeSets(left[first])
+        self._sets[last] = _CodeSets(remaining[first])
         columns[column] = narrow(numbers.take(rows))
-        kept = np.flatnonzero(left.any(axis=1).take(rows))
+        alive = np.flatnonzero(remaining.any(axis=1).take(rows))
         whole = CodeTable(tuple(columns), tuple(columns.values()), table.length)
-        return (whole if len(kept) == table.length else whole.take(kept)), kept
+        return (whole if len(alive) == table.length else whole.take(alive)), alive
 
 
 def _set_name(name: str) -> str:
