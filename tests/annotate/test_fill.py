@@ -336,6 +336,11 @@ def test_a_seed_comes_before_the_points_texts(tmp_path):
         ),
         ("# ZEN$ SUBSTITUTE hots1 = { a }\nhost1\n", "did you mean 'host1'?"),
         ('# ZEN$ SUBSTITUTE "x+" = { a } MATCH REGEX AS n\nhost1\n', "check the target's spelling"),
+        (
+            '# ZEN$ SUBSTITUTE "n=\\d+" = { n=1 } AS n\nhost1\nn=30\n',
+            "as a regular expression it matches in line 3: MATCH REGEX",
+        ),
+        ('# ZEN$ SUBSTITUTE "(n=" = { n=1 } AS n\nn=30\n', "check the target's spelling"),
     ],
 )
 def test_a_target_that_does_not_occur_is_a_complaint_with_the_likely_reason(

@@ -152,5 +152,5 @@ def test_a_single_file_that_reads_a_declared_neighbour_by_its_bare_name_is_warne
     program.write_text(f'# ZEN$ RUN "sh a.sh"\n# ZEN$ USE FILE "data.txt"\n{line}\n')
     named = [text for text in map(str, lint(scan(program))) if "data.txt is named" in text]
     assert bool(named) == is_warned
-    assert all("zen run ." in text for text in named)
+    assert all(f"zen run {folder};" in text for text in named)
     assert not [text for text in warnings(folder) if "data.txt is named" in text]

@@ -20,7 +20,7 @@ from zenturio.execute.file_staging import InputCache
 from zenturio.execute.hosts.connection import packed_agent
 from zenturio.execute.launcher_client import CpuPool
 from zenturio.execute.output_patterns import matching_files
-from zenturio.execute.run_verdict import judge_exit, judge_run
+from zenturio.execute.run_verdict import judge_exit, judge_run, judge_steps
 from zenturio.experiment import ExperimentFile, Log, Step
 from zenturio.experiment.identity import content_digest
 from zenturio.system import processes
@@ -121,6 +121,22 @@ def test_a_run_that_was_stopped_says_why(stop, expected):
         judge_run(facts, Step("a", timeout=90.0, memory=1000), shell=False, stderr=Log())
         == expected
     )
+
+
+def test_the_cause_says_which_of_several_commands_failed():
+    steps = [Step("a"), Step("b", timeout=2.0), Step("c")]
+    facts = {"stop": "", "status": 3, "step": 1}
+    said = Log(b"no such mesh\n")
+    assert judge_steps(facts, steps[:2], (), said)[1] == "exit 3 in RUN 2 of 2: no such mesh"
+    assert judge_steps(facts, steps, ("VERIFY x",), said)[1].startswith("exit 3 in RUN 2 of 2")
+    assert judge_steps(facts | {"stop": "timeout"}, steps, (), said) == (
+        "timeout",
+        "timeout after 2 s in RUN 2 of 3",
+    )
+    # One command needs no number, and a VERIFY is named by its directive.
+    assert judge_steps(facts | {"step": 0}, steps[:1], (), said)[1] == "exit 3: no such mesh"
+    verified = judge_steps(facts | {"step": 2}, steps, ("VERIFY x",), said)
+    assert verified == ("wrong", "VERIFY x: exit 3: no such mesh")
 
 
 # Streams

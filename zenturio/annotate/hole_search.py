@@ -6,19 +6,22 @@ import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import accumulate
 from typing import Any
 
 from zenturio.annotate.directive_lines import hidden
+from zenturio.annotate.metric_patterns import check_pattern
 from zenturio.annotate.model import Annotated, Hole
 from zenturio.annotate.source import Span, Spans, without_end
-from zenturio.errors import Diagnostic, Place, did_you_mean
+from zenturio.errors import AnnotationError, Diagnostic, Passage, Place, did_you_mean
 
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eEdDqQ][+-]?\d+)?")
 _WORD = re.compile(r"\w")
 _NO_WORD_BEFORE, _NO_WORD_BEHIND = r"(?<!\w)", r"(?!\w)"
+_NO_PATTERN = re.compile(r"[^\\^$*+?|()\[\]{}.]*")
 _MANY = 2000
 
 # Behind an odd number of \ or %, and flags of a conversion: "\n", "%d", "%-d", "%.*f".
@@ -260,9 +263,18 @@ def _near(hole: Hole, file: Annotated) -> str:
     lines = file.source.lines[:_MANY]
     open_text = "".join(line for i, line in enumerate(lines) if layout.is_open(i))
     words = set(re.findall(r"[^\W\d]\w*", open_text))
+    if hole.match == "regex":
+        return "check the target's spelling"
+    if not _NO_PATTERN.fullmatch(hole.target):
+        scope = next(h for h in file.holes if _directive_of(h) == _directive_of(hole))
+        pattern = replace(scope, match="regex")
+        with suppress(AnnotationError):
+            check_pattern(Passage.of(hole.target))
+            for occurrence in _regex(file, pattern):
+                if layout.is_open(line := layout.line_of(occurrence.start)):
+                    return f"as a regular expression it matches in line {line + 1}: MATCH REGEX"
     near = did_you_mean(hole.target, words) if len(words) <= _MANY else ""
-    is_name = hole.match != "regex" and near.startswith("did")
-    return near if is_name else "check the target's spelling"
+    return near if near.startswith("did") else "check the target's spelling"
 
 
 ASSIGNMENT = "an assignment"

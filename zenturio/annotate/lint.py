@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from difflib import get_close_matches
@@ -176,8 +177,8 @@ def left_beside(application: Application) -> Iterator[Diagnostic]:
             yield warning(
                 f"{files} {verb} named, but {verb} not part of the study of a single file",
                 None,
-                "take the whole folder: zen run .; or name the file by its full path and declare it"
-                f': ZEN$ USE FILE "{absent[0]}"',
+                f"take the whole folder: zen run {shlex.quote(str(folder))}; or name the file by"
+                f' its full path and declare it: ZEN$ USE FILE "{absent[0]}"',
             )
 
 

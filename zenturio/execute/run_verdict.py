@@ -102,21 +102,26 @@ def run_outcome(
     )
 
 
-def judge_run(facts: dict[str, Any], step: Step, *, shell: bool, stderr: Log) -> tuple[Status, str]:
-    """Status and cause of a run whose last command was *step*; *shell*: a shell ran it."""
+def judge_run(
+    facts: dict[str, Any], step: Step, *, shell: bool, stderr: Log, where: str = ""
+) -> tuple[Status, str]:
+    """Status and cause of a run whose last command was *step*.
+
+    *shell*: a shell ran it. *where* stands behind the cause, as `` in RUN 2 of 3``.
+    """
     match facts["stop"]:
         case "timeout":
-            return "timeout", f"timeout after {step.timeout or 0:g} s"
+            return "timeout", f"timeout after {step.timeout or 0:g} s{where}"
         case "cancelled":
             return "cancelled", "cancelled"
         case "memory":
-            return "failed", f"more than {step.memory} B of memory"
+            return "failed", f"more than {step.memory} B of memory{where}"
         case "processes":
-            return "failed", "too many processes"
+            return "failed", f"too many processes{where}"
         case "unstartable":
-            return "failed", f"cannot start: {facts['why']}"
+            return "failed", f"cannot start{where}: {facts['why']}"
     status, cause = judge_exit(facts["status"], shell=shell)
-    return status, describe_failure(cause, stderr) if status == "failed" else cause
+    return status, describe_failure(cause + where, stderr) if status == "failed" else cause
 
 
 def judge_exit(status: int, *, shell: bool) -> tuple[Status, str]:
@@ -140,9 +145,11 @@ def judge_steps(
     """
     at = facts["step"]
     step = steps[at] if steps else Step("")
+    commands = len(steps) - len(verifiers)
+    verifier = at - commands
+    where = f" in RUN {at + 1} of {commands}" if commands > 1 and verifier < 0 else ""
     shell = plain_words(step.command) is None
-    status, cause = judge_run(facts, step, shell=shell, stderr=stderr)
-    verifier = at - (len(steps) - len(verifiers))
+    status, cause = judge_run(facts, step, shell=shell, stderr=stderr, where=where)
     if status in ("ok", "cancelled") or verifier < 0:
         return status, cause
     refused = status == "failed" and not facts["stop"] and 0 < facts["status"] < _NOT_EXECUTED
