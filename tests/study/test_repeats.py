@@ -12,7 +12,6 @@ import pytest
 
 from cli.conftest import zen as command
 from zenturio.annotate.scan import scan
-from zenturio.errors import InputError
 from zenturio.experiment import ExperimentGenerator, Outcome
 from zenturio.experiment.aggregates import deviation, mean, median, median_interval
 from zenturio.experiment.experiment import RunPosition
@@ -244,14 +243,100 @@ def test_fewer_repeats_than_an_interval_needs_are_raised(study):
     assert scan(["study.sh"]).repeat.until.least == 6
 
 
-def test_stages_have_a_fixed_number_of_repeats(study):
-    (study.folder / "mesh.sh").write_text(
-        '#ZEN$ REPEAT 6:9 UNTIL wtime WITHIN 2%\n#ZEN$ RUN "true"\n'
-    )
-    (study.folder / "solve.sh").write_text('#ZEN$ AFTER "mesh"\n#ZEN$ RUN "true"\n')
-    application = scan(["solve.sh"])
-    with pytest.raises(InputError, match="stage mesh: REPEAT has UNTIL, which cannot be combined"):
-        run_locally(application, select_points(application.space), db=study.db)
+class TestStages:
+    """Stages have as many repeats as they need, and later ones take the files of all of them."""
+
+    COUNT = """\
+#ZEN$ PARAM n = { 1, 2, 3 }
+#ZEN$ AFTER "study" ON n
+#ZEN$ METRIC folders FROM stdout REGEX "folders (\\d+)"
+#ZEN$ METRIC listed FROM stdout REGEX "listed (\\d+)"
+#ZEN$ RUN "sh count.sh"
+echo folders $(ls -d study/*/ | wc -l)
+echo listed $(grep -c , study.csv)
+"""
+
+    @pytest.fixture
+    def stages(self, study):
+        self.earlier(study)
+        (study.folder / "count.sh").write_text(self.COUNT)
+        return study
+
+    def earlier(self, study, repeat="6:20 UNTIL t WITHIN 2% SEED s"):
+        study.write(program(repeat).replace("#ZEN$ RUN", '#ZEN$ OUTPUT "kept"\n#ZEN$ RUN')
+                    + 'echo "$2" > kept\n')  # fmt: skip
+
+    def run(self, study, jobs=2, name="count", **options):
+        application = scan([f"{name}.sh"])
+        points = select_points(application.space)
+        place = PlaceOptions(jobs=jobs)
+        return run_locally(application, points, db=study.db, place=place, **options)
+
+    def told(self, study, metric):
+        repository = open_repository(study.db)
+        try:
+            records = list(repository.records("count", states=("ok",)))
+            return {record.values["n"]: record.outcome.metrics[metric] for record in records}
+        finally:
+            repository.close()
+
+    def test_an_earlier_stage_runs_as_often_as_it_needs(self, stages):
+        summary = self.run(stages)
+        (before,) = summary.before
+        assert stages.counts() == NEEDED
+        assert (before.ok, before.unfinished) == (sum(NEEDED.values()), 0)
+        assert before.stops == {"narrow": 2, "wide": 1}
+        assert self.told(stages, "folders") == NEEDED
+        assert self.told(stages, "listed") == {n: count + 1 for n, count in NEEDED.items()}
+
+    def test_what_has_results_is_not_run_again(self, stages):
+        stages.run()
+        first = self.run(stages)
+        assert (first.before[0].cached, first.before[0].ok) == (sum(NEEDED.values()), 0)
+        second = self.run(stages)
+        assert (second.cached, second.ok) == (3, 0)
+
+    def test_runs_that_warm_up_leave_no_files(self, stages):
+        self.earlier(stages, "2 SEED s WARMUP 1")
+        summary = self.run(stages)
+        assert (summary.ok, summary.before[0].ok) == (3, 9)
+        assert set(self.told(stages, "folders").values()) == {2}
+
+    def test_another_precision_makes_another_version_of_the_later_stage(self, stages):
+        self.run(stages)
+        self.earlier(stages, "6:20 UNTIL t WITHIN 90% SEED s")
+        self.run(stages)
+        assert set(self.told(stages, "folders").values()) == {7}
+        assert set(self.told_of("count@1", stages).values()) == set(NEEDED.values())
+
+    def told_of(self, name, study):
+        repository = open_repository(study.db)
+        try:
+            records = list(repository.records(name, states=("ok",)))
+            return {r.values["n"]: r.outcome.metrics["folders"] for r in records}
+        finally:
+            repository.close()
+
+    def test_a_failed_repeat_holds_up_what_waits_for_its_point(self, stages):
+        broken = (stages.folder / "study.sh").read_text()
+        broken = broken.replace("case $1", "[ $1$2 = 24 ] && exit 3\ncase $1")
+        (stages.folder / "study.sh").write_text(broken)
+        summary = self.run(stages)
+        assert (summary.ok, summary.blocked, summary.unfinished) == (2, 1, 1)
+        assert self.told(stages, "folders") == {1: NEEDED[1], 3: NEEDED[3]}
+
+    def test_the_last_stage_runs_as_often_as_it_needs(self, study):
+        (study.folder / "mesh.sh").write_text(
+            '#ZEN$ PARAM n = { 1, 2, 3 }\n#ZEN$ RUN "touch grid"\n#ZEN$ OUTPUT "grid"\n'
+        )
+        study.write('#ZEN$ AFTER "mesh" ON n\n' + program("6:20 UNTIL t WITHIN 2% SEED s WARMUP 1"))
+        summary = self.run(study, name="study")
+        counts = {n: needed + 1 for n, needed in NEEDED.items()}
+        assert study.counts() == counts
+        assert summary.stops == {"narrow": 2, "wide": 1}
+        assert (summary.total, summary.unfinished) == (sum(counts.values()), 0)
+        blocks = {(p.block, n): repeat for n, repeat, p in study.rows()}
+        assert all(repeat == block - 1 for (block, _), repeat in blocks.items())
 
 
 class TestTable:

@@ -18,6 +18,7 @@ from cli.conftest import zen
 from record.reference import ReferenceRepository
 from study.oracle import alive
 from study.places import Held
+from zenturio.annotate.model import Repeat
 from zenturio.annotate.scan import read_goals, scan
 from zenturio.errors import AnnotationError, InputError, PlaceError
 from zenturio.experiment import ExperimentGenerator
@@ -425,7 +426,15 @@ class Bare(ReferenceRepository):
 def played(graph, slots):
     """When each experiment begins, if each takes a second: the place asks all sources anew."""
     sources = [
-        StageSource(graph, s.number, ExperimentGenerator(s.application), Bare(), 0, RunOrder())
+        StageSource(
+            graph,
+            s.number,
+            ExperimentGenerator(s.application),
+            Bare(),
+            0,
+            RunOrder(),
+            s.application.repeat,
+        )
         for s in graph.stages
     ]
     begun, now = {}, 0.0
@@ -525,7 +534,7 @@ def test_many_experiments_that_meet_in_few_values_are_few_nodes(tmp_path):
     graph = StageGraph(stages_of(application), select_points(application.space))
     source = StageSource(
         graph, 0, ExperimentGenerator(graph.stages[0].application), ReferenceRepository(), 0,
-        RunOrder(),
+        RunOrder(), Repeat(),
     )  # fmt: skip
     for experiment in source:
         source.complete(experiment, outcome(experiment))
@@ -589,7 +598,7 @@ def test_what_became_more_urgent_meanwhile_is_handed_out_first(tmp_path, monkeyp
     graph = StageGraph(stages_of(application), select_points(application.space))
     source = StageSource(
         graph, 0, ExperimentGenerator(graph.stages[0].application), ReferenceRepository(), 0,
-        RunOrder(),
+        RunOrder(), Repeat(),
     )  # fmt: skip
     first = source._next()
     ranks = {node: graph.rank(node) for node in source._pending}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain, islice
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from zenturio.experiment import Experiment, ExperimentGenerator, Outcome
+from zenturio.experiment.repeat_rule import StopReason
 from zenturio.space.point import PointBlock
 from zenturio.study.driver.experiment_states import Proposed
 from zenturio.study.driver.run_order import WINDOW, RunOrder
@@ -73,6 +74,16 @@ class JudgesOutcomes(Protocol):
 
     def judge(self, experiment: Experiment, outcome: Outcome) -> Outcome:
         """Return what *outcome* is in view of others; it is not recorded yet."""
+        ...
+
+
+@runtime_checkable
+class RunsAsNeeded(Protocol):
+    """A source for which results say how often a point runs."""
+
+    @property
+    def stops(self) -> Mapping[StopReason, int]:
+        """How many points needed no more runs, by the reason."""
         ...
 
 

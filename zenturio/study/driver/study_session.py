@@ -36,7 +36,7 @@ from zenturio.study.driver.each_machine import (
     kinds_apart,
     observing,
 )
-from zenturio.study.driver.experiment_source import ArrangedPoints, ExperimentSource
+from zenturio.study.driver.experiment_source import ArrangedPoints, ExperimentSource, RunsAsNeeded
 from zenturio.study.driver.experiment_states import LOOK_UPS
 from zenturio.study.driver.progress import RunPlan, RunProgress, RunSummary
 from zenturio.study.driver.refusals import refuse
@@ -419,7 +419,7 @@ class StudySession:
         """What it came to; a run that needed fewer experiments leaves nothing to be begun."""
         stops = Counter[str]()
         for source in sources:
-            if isinstance(source, PointsAsNeeded):
+            if isinstance(source, RunsAsNeeded):
                 stops.update(source.stops)
         if self.search is not None:
             # A run without a search does not load the engines.
@@ -428,7 +428,6 @@ class StudySession:
             (source,) = sources
             if not isinstance(source, SearchSource):  # points that come from elsewhere, of a stage
                 return summary
-            stops.update(source.stops)
             summary = replace(summary, ended=source.ended, best=source.best)
         # Repeats may suffice early, and versions are measured until they are told apart.
         is_over = bool(stops) and not summary.unfinished and len(sources) == 1

@@ -5,26 +5,28 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from pathlib import Path
 from threading import Lock, Thread
 from typing import NamedTuple
 
-from zenturio.annotate.model import Application
+from zenturio.annotate.model import Application, Repeat, Until
 from zenturio.errors import InputError, PlaceError
 from zenturio.experiment import Artifact, Experiment, ExperimentFile, ExperimentGenerator, Outcome
 from zenturio.experiment.experiment import Kinds, RunPosition
 from zenturio.experiment.identity import content_digest, framed_digest
+from zenturio.experiment.repeat_rule import StopReason
 from zenturio.experiment.used_inputs import ask_versions
 from zenturio.expression.scalar_functions import text_of
 from zenturio.record import Repository
 from zenturio.space import Point
 from zenturio.study.driver.experiment_source import ExperimentSource
 from zenturio.study.driver.progress import RunPlan, RunProgress, RunSummary
+from zenturio.study.driver.repeats_as_needed import PointRuns
 from zenturio.study.driver.run_order import RunOrder
 from zenturio.study.driver.slot_pool import Allotment, SlotPool
 from zenturio.study.driver.stop_requests import CancelRequests, stop_on_signals
@@ -76,12 +78,16 @@ class StageSource:
     repository: Repository
     total: int
     order: RunOrder
+    repeat: Repeat
     ahead: int = 0  # what was asked for too early does not know what is urgent by now
     _ready: list[tuple[int, tuple[float, ...], int, StageNode]] = field(default_factory=list)
     """A heap by rank, then by key; a node whose rank fell meanwhile is in it once more."""
     _pushed: int = 0
     _pending: dict[StageNode, list[StageExperiment]] = field(default_factory=dict)
-    """Of each ready node those that were not handed out, the last one first."""
+    """Of each ready node those that were not handed out: a heap."""
+    stops: Counter[StopReason] = field(default_factory=Counter)
+    _open: dict[int, tuple[Point, PointRuns]] = field(default_factory=dict)
+    """Where results say how often a point runs: those that have begun, and may need more runs."""
     _inputs: dict[StageNode, StageInputs] = field(default_factory=dict)
     _turns: Counter[int] = field(default_factory=Counter)
     """How many experiments of each block were handed out."""
@@ -92,19 +98,39 @@ class StageSource:
 
     @property
     def over(self) -> bool:
-        return not (self._pending or self.graph.pending(self.stage))
+        return not (self._open or self.expecting)
 
     @property
     def expecting(self) -> bool:
-        return not self.over
+        return bool(self._pending) or self.graph.pending(self.stage)
 
     def complete(self, experiment: Experiment, outcome: Outcome) -> None:
-        self.graph.complete(self.stage, experiment, outcome)
+        until = self.repeat.until
+        spared = self._judge(experiment, outcome, until) if until else 0
+        self.graph.complete(self.stage, experiment, outcome, spared)
+
+    def _judge(self, experiment: Experiment, outcome: Outcome, until: Until) -> int:
+        """See whether the point needs another run; return how many it turned out not to need."""
+        point, runs = self._open[experiment.index]
+        runs.complete(experiment, outcome)
+        if runs.stop is not None:
+            del self._open[experiment.index]
+            self.stops[runs.stop] += 1
+            self.total -= runs.spared
+            return runs.spared
+        if runs.is_idle and (number := runs.next_number or 0) > until.least:
+            node = self.graph.node(self.stage, experiment.values)
+            again = self._repeated((experiment.index, point), number)
+            heappush(self._pending.setdefault(node, []), again)
+            self._push(node)
+        return 0
 
     def _next(self) -> Experiment | None:
         """Make the most urgent experiment, if there is one."""
         for node, points in self.graph.fresh(self.stage):
-            self._pending[node] = self._sorted(points)
+            numbers = self.repeat.numbers[: self.repeat.at_once]
+            self._pending[node] = [self._repeated(p, number) for p in points for number in numbers]
+            heapify(self._pending[node])
             self._push(node)
         for node in self.graph.raised(self.stage):
             if node in self._pending:
@@ -117,7 +143,9 @@ class StageSource:
             if urgency != list(self._urgency(node)):  # of before
                 self._push(node)
                 continue
-            _, repeat, number, point = pending.pop()
+            _, repeat, number, point = heappop(pending)
+            if self.repeat.until is not None:
+                self._open.setdefault(number, (point, PointRuns(self.repeat)))[1].propose()
             if pending:
                 self._push(node)
             position = self._position(repeat)
@@ -129,17 +157,12 @@ class StageSource:
             return experiment
         return None
 
-    def _sorted(self, points: Iterable[NumberedPoint]) -> list[StageExperiment]:
-        """Return the repeats of *points*, the first one last."""
-        experiments = (
-            StageExperiment(self.order.key(number, repeat), repeat, number, point)
-            for number, point in points
-            for repeat in self.generator.repeats
-        )
-        return sorted(experiments, key=lambda each: each.key, reverse=True)
+    def _repeated(self, numbered: NumberedPoint, repeat: int) -> StageExperiment:
+        number, point = numbered
+        return StageExperiment(self.order.key(number, repeat), repeat, number, point)
 
     def _position(self, repeat: int) -> RunPosition:
-        block = repeat if self.order.kind == "blocks" else 1
+        block = repeat + self.repeat.warmup if self.order.kind == "blocks" else 1
         self._turns[block] += 1
         return RunPosition(self.order.kind, block, self._turns[block])
 
@@ -149,7 +172,7 @@ class StageSource:
 
     def _urgency(self, node: StageNode) -> tuple[int, tuple[float, ...]]:
         """Return where the next experiment of a node stands in the order: its rank, and its key."""
-        return self.graph.rank(node), self._pending[node][-1].key
+        return self.graph.rank(node), self._pending[node][0].key
 
     def _with_inputs(self, experiment: Experiment, node: StageNode) -> Experiment:
         """Return *experiment* with its inputs, which are part of its identity."""
@@ -174,8 +197,12 @@ class StageSource:
         former: list[str] = []
         for link, finished, single in self.graph.inputs(node):
             name = self.graph.stages[link.stage].name
-            digests += [name, *(done.digest for done in finished)]
-            former += [name, *(done.former for done in finished)]
+            until = self.graph.stages[link.stage].application.repeat.until
+            # How many repeats there are beyond the least is an outcome, like the bytes of files.
+            sure = [d for d in finished if until is None or d.repeat <= until.least]
+            asked = [until.text] if until is not None else []
+            digests += [name, *asked, *(done.digest for done in sure)]
+            former += [name, *asked, *(done.former for done in sure)]
             for number, done in enumerate(finished, 1):
                 folder = name if single else f"{name}/{number}"
                 artifacts = self.repository.artifacts(done.digest, done.attempt)
@@ -328,8 +355,18 @@ class Pipeline:
         """Return how the last stage ended, with how those before it did."""
         summaries = []
         for stage in self.stages:
-            blocked = self._graph.blocked(stage.number) * stage.application.repeat.count
-            summaries.append(replace(self._summaries[stage.number], blocked=blocked))
+            summary, repeat = self._summaries[stage.number], stage.application.repeat
+            blocked = self._graph.blocked(stage.number)
+            # Of the most repeats of a point that never ran, nobody knows how many it needed.
+            spared = blocked * (len(repeat.numbers) - repeat.at_once)
+            summaries.append(
+                replace(
+                    summary,
+                    total=summary.total - spared,
+                    unfinished=summary.unfinished - spared,
+                    blocked=blocked * repeat.at_once,
+                )
+            )
         stopped = any(summary.interrupted for summary in summaries)
         return replace(summaries[-1], before=tuple(summaries[:-1]), interrupted=stopped)
 
@@ -362,7 +399,11 @@ class Pipeline:
     ) -> ExperimentSource:
         total = self._sessions[stage.number].experiments
         repository = self.session.repository
-        return StageSource(self._graph, stage.number, generator, repository, total, order)
+        repeat = stage.application.repeat
+        if "missing" not in self._sessions[stage.number].only:  # see StudySession
+            repeat = replace(repeat, until=None)
+        graph = self._graph
+        return StageSource(graph, stage.number, generator, repository, total, order, repeat)
 
     def _drive(self, stage: Stage, allotment: Allotment) -> None:
         try:

@@ -22,6 +22,7 @@ from zenturio.annotate.model import After, Application
 from zenturio.annotate.scan import scan
 from zenturio.errors import AnnotationError, InputError, did_you_mean
 from zenturio.experiment import Experiment, ExperimentGenerator, Outcome
+from zenturio.experiment.experiment import SUCCEEDED
 from zenturio.experiment.identity import framed_digest
 from zenturio.experiment.used_inputs import recall_versions
 from zenturio.expression.scalar_functions import text_of
@@ -105,7 +106,9 @@ def _is_single(link: StageLink, earlier: Application) -> bool:
 
 def _space_texts(application: Application) -> list[str]:
     """Return what identifies the points of *application*, without listing a large space."""
-    space, texts = application.space, [str(application.repeat.count)]
+    space, repeat = application.space, application.repeat
+    # How many repeats results ask for is an outcome, as the bytes of files are.
+    texts = [str(repeat.count), *([repeat.until.text] if repeat.until else [])]
     for parameter in space.dimensions:
         domain = parameter.domain
         size = domain.size if domain is not None else 0
@@ -140,8 +143,6 @@ class _StageFinder:
         for link in links:
             _check_names(link.after, self.stages[link.stage].application)
             _check_room(link.after, self.stages[link.stage].name, application)
-        if links or waiting:
-            _check_repeats(application)
         level = max((self.stages[link.stage].level + 1 for link in links), default=0)
         number = len(self.stages)
         self.stages.append(Stage(number, application, links, level))
@@ -225,20 +226,6 @@ def _check_room(after: After, name: str, later: Application) -> None:
                 place=after.place,
                 hint="rename one of them",
             )
-
-
-def _check_repeats(application: Application) -> None:
-    """Raise InputError where not every point of a stage has the same runs.
-
-    A later stage takes the files of all of them.
-    """
-    repeat = application.repeat
-    if repeat.until is not None or repeat.warmup:
-        clause = "WARMUP" if repeat.until is None else "UNTIL"
-        raise InputError(
-            f"stage {application.name}: REPEAT has {clause}, which cannot be combined with AFTER",
-            hint=f"write how often each point runs: REPEAT {repeat.count}",
-        )
 
 
 def _check_distinct(stages: Sequence[Stage]) -> None:
@@ -367,8 +354,13 @@ class StageGraph:
             # By number and repeat: the inputs must not depend on which experiment ended first.
             yield link, sorted(finished, key=lambda f: f[:2]), count * earlier.repeat.count == 1
 
-    def complete(self, stage: int, experiment: Experiment, outcome: Outcome) -> None:
-        """Take in the last outcome of *experiment*; its children may become ready, or lost."""
+    def complete(
+        self, stage: int, experiment: Experiment, outcome: Outcome, spared: int = 0
+    ) -> None:
+        """Take in the last outcome of *experiment*; its children may become ready, or lost.
+
+        *spared* is how many of the most repeats its point turned out not to need.
+        """
         node = self.node(stage, experiment.values)
         with self._lock:
             state = self._states.get(node)
@@ -378,19 +370,22 @@ class StageGraph:
             for waiting in self._awaited_with(node):
                 self._states[waiting].rank -= 1
                 self._raised[waiting.stage].add(waiting)
-            if outcome.status != "ok":
+            # Later stages do without the files of runs that warm up, so without these runs.
+            if outcome.status in SUCCEEDED or experiment.repeat < 1:
+                state.unfinished -= 1
+            else:
                 self._lose(node)
-                return
-            facts = FinishedExperiment(
-                experiment.index,
-                experiment.repeat,
-                outcome.digest,
-                experiment.values,
-                outcome.attempt,
-                experiment.former,
-            )
-            state.finished.append(facts)
-            state.unfinished -= 1
+            state.unfinished -= spared
+            if outcome.status == "ok":
+                facts = FinishedExperiment(
+                    experiment.index,
+                    experiment.repeat,
+                    outcome.digest,
+                    experiment.values,
+                    outcome.attempt,
+                    experiment.former,
+                )
+                state.finished.append(facts)
             if not state.unfinished:
                 self._release_children(node)
 
@@ -434,7 +429,7 @@ class StageGraph:
     def _add_nodes(self, stage: Stage, points: PointSelection) -> None:
         """Add the nodes of *stage* that later stages need, whose nodes are there already."""
         needed = self._needed_keys(stage.number)
-        repeats = stage.application.repeat.count
+        repeats = len(stage.application.repeat.numbers)
         for number, point in points.numbered():
             if needed is not None and not any(
                 tuple(point[name] for name in on) in keys for on, keys in needed
