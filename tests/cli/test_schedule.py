@@ -36,6 +36,16 @@ def test_a_plan_is_told_by_its_metrics_and_a_chart(folder):
     assert told.out.endswith(CHART)
 
 
+def test_a_negative_part_of_the_overhead_is_explained(folder):
+    flow = {"tasks": [{"name": str(i), "work": 1} for i in range(6)]}
+    (folder / "wide.json").write_text(json.dumps({**flow, "edges": []}))
+    told = zen("schedule", "wide.json", "--on", "identical:2", cwd=folder)
+    assert ["loss_of_parallelism", "-2"] in [line.split() for line in told.out.splitlines()]
+    assert "wait for processors that compute," in told.out
+    told = zen("schedule", "flow.json", "--on", "identical:2", cwd=folder)
+    assert "below 0" not in told.out
+
+
 def test_a_plan_as_json_says_who_runs_what_and_when(folder):
     told = zen(
         "schedule", "flow.json", "--on", "identical:2", "--algorithm", "cpop", "--json", cwd=folder

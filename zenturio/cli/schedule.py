@@ -168,7 +168,14 @@ def _tell(plan: "Plan | MoldablePlan", out: Path | None) -> None:
 
     tasks = len(plan.end)
     typer.echo(f"{plan.algorithm}: {tasks:,} tasks in {plan.makespan:.6g} s\n")
-    output.table(("metric", "value"), output.metric_rows(metrics(plan)), right="lr")
+    values = metrics(plan)
+    output.table(("metric", "value"), output.metric_rows(values), right="lr")
+    if values.get("loss_of_parallelism", 0.0) < 0:
+        typer.echo(
+            "loss_of_parallelism is below 0: tasks of the critical path wait for processors "
+            "that compute,"
+        )
+        typer.echo("which counts as synchronisation; with communication, the three sum to overhead")
     if plan.makespan > 0:
         typer.echo("")
         _chart(plan)

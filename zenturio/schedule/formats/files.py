@@ -12,6 +12,13 @@ from zenturio.schedule.formats import platforms, stg, wfformat
 from zenturio.schedule.formats import zenturio_json as ours
 from zenturio.schedule.formats.dax import read_dax
 from zenturio.schedule.formats.document import FormatDocument, file_exists, write_text
+from zenturio.schedule.formats.makeflow import read_makeflow
+from zenturio.schedule.formats.recorded_runs import (
+    is_nextflow_trace,
+    is_snakemake_folder,
+    read_nextflow_trace,
+    read_snakemake_folder,
+)
 from zenturio.schedule.model.platform import TESTBEDS, Platform, identical
 from zenturio.schedule.model.problem import Instance
 from zenturio.schedule.model.workflow import Workflow
@@ -23,10 +30,14 @@ _FORMAT_NAMES = {
     "stg": "Standard Task Graph",
     "dot": "Graphviz",
     "dax": "DAX of Pegasus (read only)",
+    "makeflow": "Makeflow, with its log (read only)",
+    "nextflow": "a trace of Nextflow (read only)",
+    "snakemake": "a folder in which Snakemake ran (read only)",
 }
-_READ_ONLY = {"dax"}
+_READ_ONLY = {"dax", "makeflow", "nextflow", "snakemake"}
 _ENDINGS = {
     ".json": "json", ".stg": "stg", ".dot": "dot", ".gv": "dot", ".dax": "dax", ".xml": "dax",
+    ".makeflow": "makeflow",
 }  # fmt: skip
 
 
@@ -43,12 +54,14 @@ def read_workflow(path: str | Path) -> Workflow:
 def read_instance(path: str | Path) -> Instance:
     """Return the workflow in the file *path*, with its platform if the file has one.
 
-    The format follows from the ending, or else from the first characters. Raise InputError if it is
-    none.
+    The format follows from the ending, or else from the first characters. A folder is one in which
+    Snakemake ran. Raise InputError if it is none.
     """
     path = Path(path)
+    if is_snakemake_folder(path):
+        return Instance(read_snakemake_folder(path))
     text = read_text(path)
-    match _ENDINGS.get(path.suffix.lower()) or _guess_format(text):
+    match _ENDINGS.get(path.suffix.lower()) or _guess_format(path, text):
         case "json":
             return _read_json_workflow(path, text)
         case "stg":
@@ -57,6 +70,10 @@ def read_instance(path: str | Path) -> Instance:
             return Instance(dot.read_dot(path, text))
         case "dax":
             return Instance(read_dax(path, text))
+        case "makeflow":
+            return Instance(read_makeflow(path, text))
+        case "nextflow":
+            return Instance(read_nextflow_trace(path, text))
         case _:
             raise InputError(
                 f"{path} is not a workflow",
@@ -65,7 +82,11 @@ def read_instance(path: str | Path) -> Instance:
             )
 
 
-def _guess_format(text: str) -> str:
+def _guess_format(path: Path, text: str) -> str:
+    if path.name == "Makeflow":
+        return "makeflow"
+    if is_nextflow_trace(text):
+        return "nextflow"
     start = text.lstrip()[:200]
     if start.startswith("{"):
         return "json"

@@ -346,6 +346,16 @@ def read_dot(path: Path, text: str) -> Workflow:
     return Workflow.of(name or path.stem, tasks, edges)
 
 
+def read_dot_graph(path: Path, text: str) -> tuple[dict[str, str], dict[str, set[str]]]:
+    """Parse any digraph; return the label of each node, and the nodes with an edge to each."""
+    reader = _DotParser(path, text)
+    reader.graph()
+    before: dict[str, set[str]] = {}
+    for source, target in reader.edges:
+        before.setdefault(target, set()).add(source)
+    return {node: str(values.get("label", node)) for node, values in reader.nodes.items()}, before
+
+
 def write_dot(flow: Workflow) -> Iterator[str]:
     """Yield *flow* as a digraph."""
     yield f"digraph {_quoted(flow.name)} {{\n"
