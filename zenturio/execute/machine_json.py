@@ -88,13 +88,16 @@ def own_machine() -> MachineKind:
 
 
 def run_conditions(run: Mapping[str, Any], slots: SlotUse | None = None) -> HostConditions:
-    """Return what varied, as the launcher of a run saw it, at a place with these *slots*."""
+    """Return what varied, as the launcher of a run saw it, at a place with these *slots*.
+
+    A host counts its slots itself.
+    """
     before, after = run["load"]
     machine, threads = run.get("machine", {}), run.get("threads", {})
     cpus = run.get("cpus")
     counted = {"perf": "user mode alone"} if run.get("user_mode") else {}
     other = {**threads, **counted}
-    total, at_start, at_end = slots or (None, None, None)
+    total, at_start, at_end = slots or run.get("slots") or (None, None, None)
     return HostConditions(
         load_start=before, load_end=after, slots=total, slots_start=at_start, slots_end=at_end,
         cpus=cpus, pinned=run.get("pinned"), other=other, **machine,

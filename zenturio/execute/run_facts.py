@@ -168,7 +168,7 @@ _check_reply = record({
     "lengths": list_of(_SIZE, 4, 4),
 }, {
     "threads": _THREADS, "machine": _LOADS, "cpus": integer(1, 2**16), "observed": _OBSERVED,
-    "pinned": any_text(2**16), "user_mode": boolean,
+    "pinned": any_text(2**16), "user_mode": boolean, "slots": tuple_of(_SIZE, _SIZE, _SIZE),
 })  # fmt: skip
 
 

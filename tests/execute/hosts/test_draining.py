@@ -9,7 +9,7 @@ from parent_process import PARENT
 from zenturio.errors import PlaceError
 from zenturio.execute.hosts.executor import Hosts, HostsSettings
 from zenturio.execute.hosts.host_faults import fault_sign
-from zenturio.experiment import Log
+from zenturio.experiment import Log, Step
 from zenturio.system.machine import machine_facts
 from zenturio.testing.executor import experiment, outcome, until
 
@@ -170,3 +170,16 @@ def test_an_outcome_tells_the_machine_of_the_host_that_ran_it(place):
     assert (found.machine.cpu, found.machine.cores) == (facts["cpu"], facts["cores"])
     assert found.host_details.memory == facts["memory"]
     assert found.conditions.load_start >= 0
+
+
+def test_a_host_counts_the_slots_in_use_where_the_experiment_ran(hosts, tmp_path):
+    place = hosts(one={"slots": 4})
+    started, mark, over = (tmp_path / name for name in ("started", "mark", "over"))
+    wide = Step(f"touch {started}; until test -e {mark}; do sleep 0.01; done", cpus=2)
+    first = place.submit(experiment(wide))
+    until(started.exists)
+    second = place.submit(experiment(f"touch {mark}; until test -e {over}; do sleep 0.01; done"))
+    found = [first.result(60).conditions]
+    over.touch()
+    found.append(second.result(60).conditions)
+    assert [(c.slots, c.slots_start, c.slots_end) for c in found] == [(4, 2, 3), (4, 3, 1)]

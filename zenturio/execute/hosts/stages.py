@@ -83,6 +83,7 @@ class StageContext:
         return {
             "threads": allowed_threads(steps, max(cores // max(self.host.slots, 1), 1)),
             "shared": self.host.slots > 1,
+            "slots": (self.host.slots, min(self.experiment.cpus, self.host.slots)),
             "steps": [host_step_request(step, facts) for step in steps],
             "environment": {
                 **_host_variables(facts),

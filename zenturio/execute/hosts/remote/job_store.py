@@ -6,6 +6,7 @@ Where things are on a host::
     FOLDER/jobs/OWNER/TOKEN/folder/   where a job runs
                             lock      held by its supervisor while it lives
                             control   a pipe through which it is cancelled
+                            slots     how many it holds while its supervisor lives
                             reply     how it ended: there when it has
 
 A file is copied into a folder, or cloned where the file system can; a large one that cannot be
@@ -59,6 +60,8 @@ class StoredJob:
         """How the files of a build looked before its commands ran."""
         self.idle = path / "idle"
         """There if the job's build left every file as it was."""
+        self.slots = path / "slots"
+        """How many it holds while it runs."""
 
     def state(self) -> str:
         """``ended``, ``running``, ``lost`` (its supervisor died), ``prepared``, or ``unknown``."""
@@ -96,6 +99,17 @@ class StoredJob:
         for path in changed:
             _remove_shared(Path(path))
         return changed
+
+
+def slots_in_use(job: StoredJob) -> int:
+    """Return how many slots the running jobs of the owner of *job* hold on this machine."""
+    count = 0
+    for path in job.path.parent.iterdir():
+        other = StoredJob(path)
+        with suppress(OSError, ValueError):  # it was taken away meanwhile, or asks for none
+            slots = int(other.slots.read_bytes())
+            count += slots if other.state() == "running" else 0
+    return count
 
 
 class JobStore:

@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Any
 
 from zenturio.execute import wire
-from zenturio.execute.hosts.remote.job_store import StoredJob
+from zenturio.execute.hosts.remote.job_store import StoredJob, slots_in_use
 from zenturio.execute.launcher import Launcher, LauncherRun
 from zenturio.system import processes
 from zenturio.system.load import MachineLoad
@@ -133,7 +133,13 @@ def _run_job(job: StoredJob, request: dict[str, Any], control: int) -> None:
         "cpus": None,
         "environment": {**request["environment"], **environment},
     }
+    # Other drivers of the project may use this host: only here is it known what runs.
+    total, held = request.pop("slots", (0, 0))
+    job.slots.write_text(str(held))
+    at_start = slots_in_use(job)
     facts, blobs = LauncherRun(Launcher(control, 1, MachineLoad(nvml="")), request).execute()
+    if total:
+        facts["slots"] = total, at_start, slots_in_use(job)
     draft = job.path / "reply.draft"
     with draft.open("wb") as reply:
         wire.send(reply.fileno(), facts, *blobs)
