@@ -5,7 +5,12 @@ import json
 import sys
 import threading
 from collections import Counter
+from csv import DictReader, field_size_limit
+from io import StringIO
 
+import pytest
+
+from cli.conftest import zen
 from zenturio.cli import output
 from zenturio.cli.inspect import _standing_line, print_difference
 from zenturio.record.entities import Lease
@@ -82,3 +87,38 @@ def test_values_of_an_example_show_where_each_one_ends():
 def test_a_metric_that_no_plan_has_is_empty_in_its_table():
     rows = output.metric_rows({"makespan": 12.0, "energy": float("nan")})
     assert rows == [("makespan", "12"), ("energy", "")]
+
+
+SERIES = """\
+#!/bin/sh
+#ZEN$ PARAM n = {{ 5, {count} }}
+#ZEN$ RUN "sh p.sh {{n}}"
+#ZEN$ METRIC steps FROM "loss.csv" CSV COLUMN 1 TAKE all
+#ZEN$ METRIC loss FROM "loss.csv" CSV COLUMN 2 TAKE all
+#ZEN$ METRIC final FROM "loss.csv" CSV COLUMN 2 TAKE last
+#ZEN$ OBJECTIVE MINIMIZE final
+seq $1 | awk '{{ print ($1 % 3 ? ($1 % 5 ? $1 : $1 - 4) : "nan") "," $1 * 2 }}' > loss.csv
+"""
+
+
+@pytest.mark.parametrize("count", [1500, pytest.param(1_000_000, marks=pytest.mark.slow)])
+def test_a_long_series_whose_steps_go_back_and_are_nan_breaks_no_question(tmp_path, count):
+    (tmp_path / "p.sh").write_text(SERIES.format(count=count))
+    zen("run", "p.sh", cwd=tmp_path)
+    table = zen("results", "p", "--metric", "loss,steps", cwd=tmp_path).out
+    assert max(map(len, table.splitlines())) < 3000
+    assert "characters)" in table
+    field_size_limit(2**31)
+    rows = list(DictReader(StringIO(zen("results", "p", "--format", "csv", cwd=tmp_path).out)))
+    assert json.loads(rows[1]["loss"]) == [2 * number for number in range(1, count + 1)]
+    steps = json.loads(rows[1]["steps"])
+    assert steps[:6] == [1, 2, {"real": "nan"}, 4, 1, {"real": "nan"}]
+    assert len(steps) == count
+    assert zen("best", "p", "--json", cwd=tmp_path).facts[0]["parameters"] == {"n": 5}
+    query = "SELECT n, count(*) AS c, sum(value) AS s FROM study_p, json_each(loss) GROUP BY n"
+    answer = zen("sql", query, "--json", cwd=tmp_path).facts
+    assert answer["rows"] == [[5, 5, 30], [count, count, count * (count + 1)]]
+    zen("plot", "p", "--x", "n", "--y", "final", "-o", "p.svg", cwd=tmp_path)
+    refused = zen("plot", "p", "--x", "n", "--y", "loss", "-o", "q.svg", cwd=tmp_path, code=2)
+    assert "'loss'" in refused.err
+    zen("db", "check", cwd=tmp_path)

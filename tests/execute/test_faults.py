@@ -70,6 +70,22 @@ def test_a_flood_on_stdout_fills_neither_memory_nor_disk(place, zen, size):
     assert sum(f.stat().st_size for f in zen.rglob("*") if f.is_file()) < 2**20
 
 
+@pytest.mark.parametrize("count", [1000, pytest.param(100_000, marks=pytest.mark.slow)])
+def test_a_folder_full_of_files_costs_no_memory_and_goes(place, zen, count):
+    before = _peak()
+    fill = f"mkdir many && cd many && seq {count} | xargs touch && cd .."
+    recipe = Recipe(outputs=("kept",), required=("kept",))
+    found = outcome(place, experiment(f"{fill}; ls many | wc -l; echo 1 > kept", recipe=recipe))
+    assert (found.status, found.stdout.head.split()) == ("ok", [b"%d" % count])
+    assert [artifact.path for artifact in found.artifacts] == ["kept"]
+    lost = outcome(place, experiment(f"{fill}; echo 2", recipe=recipe))
+    assert (lost.status, lost.artifacts) == ("failed", ())
+    assert "kept" in lost.cause
+    assert _peak() - before < 64 * 2**20
+    place.close()  # a folder stays for the next experiment of its kind, until then
+    assert sum(path.name.isdigit() for path in zen.rglob("*")) == 0
+
+
 def test_a_segmentation_fault_is_named_and_leaves_no_core(place, tmp_path):
     program = _compiled(tmp_path, "int main() { *(volatile int *)0 = 1; return 0; }")
     recipe = Recipe(outputs=("core*",))

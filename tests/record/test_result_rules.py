@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from zenturio.errors import InputError
-from zenturio.experiment.experiment import MachineKind, Missing
+from zenturio.experiment.experiment import MachineKind, Missing, Series
 from zenturio.record import acceptance_rules, record_queries
 from zenturio.record.acceptance_rules import (
     NOT_KEPT,
@@ -82,6 +82,17 @@ def test_of_too_many_metrics_the_first_ones_are_kept_and_the_others_counted(monk
     limited = limit_metrics(replace(fitting, metrics=dict.fromkeys("abcdef", 1))).metrics
     assert list(limited) == [NOT_KEPT, "a", "b", "c"]
     assert limited[NOT_KEPT] == Missing("3 metrics were not kept: 4 of a run are, at the most")
+
+
+def test_a_series_that_is_too_long_is_missing_and_says_so(monkeypatch):
+    monkeypatch.setattr(acceptance_rules, "MOST_VALUES", 3)
+    fitting = {"a": Series((1, math.nan, -1)), "b": 2.5, "text": "long enough"}
+    kept = outcome(experiment(0), metrics=fitting)
+    assert limit_metrics(kept) is kept
+    limited = limit_metrics(replace(kept, metrics={**fitting, "a": Series((1, 2, 3, 4))}))
+    why = "its 4 values were not kept: 3 are, at the most"
+    assert limited.metrics == {**fitting, "a": Missing(why)}
+    assert limited.status == kept.status
 
 
 def test_metrics_are_shared_that_both_studies_measure_alike():

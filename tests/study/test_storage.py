@@ -212,6 +212,22 @@ def test_a_clock_that_jumps_harms_no_duration_and_no_claim(study, tmp_path):
     assert oracle.faults(busy) == []
 
 
+@pytest.mark.slow  # it waits for the change of the time zone
+def test_daylight_saving_that_ends_in_the_middle_harms_no_duration_and_no_time(study):
+    """Local time goes back by an hour while each of the first experiments runs."""
+    change = "until test $(date +%z) = +0000; do sleep 0.1; done"
+    busy = study(30, work=f'date +%z >> "$FLAKY/zones"; {change}; date +%z >> "$FLAKY/zones"')
+    before = time.time()
+    # Summer ends in ten seconds: at that time of that day of the year, as summer has it.
+    last = time.gmtime(before + 10 + 3600)
+    zone = f"WIN0SUM,0/0,{last.tm_yday - 1}/{time.strftime('%H:%M:%S', last)}"
+    oracle.finished(busy.start("lease=5", TZ=zone), 0)
+    zones = (busy.folder / "flaky" / "zones").read_text().split()
+    assert (zones[0], zones[-1]) == ("+0100", "+0000"), "daylight saving did not end"
+    assert all(before - 1 < start < time.time() for start in starts(busy))
+    assert oracle.faults(busy) == []
+
+
 def starts(study):
     repository = open_repository(study.url, finds_unique=True)
     try:

@@ -366,8 +366,8 @@ class CsvFinder:
         self._rows = rows
 
     def find(self, text: EvidenceText) -> list[Value]:
-        rows = _rows(_whole(text))
-        if not rows:
+        rows = _TableRows(_whole(text))
+        if not rows.top:
             raise AbsentError(f"there is no row in {text}")
         at, first = self._locate(rows, text)
         cells = [row[at].strip() for row in self._selected(rows, first, text) if at < len(row)]
@@ -377,25 +377,22 @@ class CsvFinder:
             raise AbsentError(f"column {self._column} holds nothing{where} in {text}")
         return values
 
-    def _selected(
-        self, rows: list[list[str]], first: int, text: EvidenceText
-    ) -> Iterable[list[str]]:
+    def _selected(self, rows: _TableRows, first: int, text: EvidenceText) -> Iterator[list[str]]:
         """The rows of values for which the condition holds; NULL is no reason to take one."""
         if self._rows is None:
-            return rows[first:]
-        header = {cell.strip(): at for at, cell in reversed(list(enumerate(rows[0])))}
+            return islice(rows, first, None)
+        top = rows.top[0]
+        header = {cell.strip(): at for at, cell in reversed(list(enumerate(top)))}
         numbered = {f"c{at + 1}": at for at in range(max(map(len, rows)))}
         # A name of the header counts before a column's number.
         positions = {**numbered, **(header if first else {})}
         for name in self._rows.names - positions.keys():
             shown = (
-                ", ".join(cell.strip() for cell in rows[0][:8])
-                if first
-                else f"c1 to c{len(numbered)}"
+                ", ".join(cell.strip() for cell in top[:8]) if first else f"c1 to c{len(numbered)}"
             )
             raise AbsentError(f"no column is named {name} in {text}: there is {shown}")
         columns = {name: positions[name] for name in self._rows.names}
-        return [row for row in rows[first:] if self._holds(row, columns)]
+        return (row for row in islice(rows, first, None) if self._holds(row, columns))
 
     def _holds(self, row: list[str], columns: Mapping[str, int]) -> bool:
         assert self._rows is not None
@@ -409,9 +406,9 @@ class CsvFinder:
         except ExpressionError:  # such as a text where a number is compared
             return False
 
-    def _locate(self, rows: list[list[str]], text: EvidenceText) -> tuple[int, int]:
+    def _locate(self, rows: _TableRows, text: EvidenceText) -> tuple[int, int]:
         """The column's index, and the row where its values begin."""
-        header = [cell.strip() for cell in rows[0]]
+        header = [cell.strip() for cell in rows.top[0]]
         number = self._column.removeprefix("c")
         if self._column in header and not self._column.isdecimal():
             return header.index(self._column), 1
@@ -421,37 +418,55 @@ class CsvFinder:
         at = int(number) - 1
         if at >= max(map(len, rows)):
             raise AbsentError(f"there is no column {self._column} in {text}")
-        return at, int(_titled(rows, at))
+        return at, int(_titled(rows.top, at))
 
 
-def _titled(rows: list[list[str]], at: int) -> bool:
+def _titled(top: list[list[str]], at: int) -> bool:
     """Whether the first row is a header: words stand over numbers, in this column or another."""
 
     def text_over_number(column: int) -> bool:
-        cells = [row[column].strip() for row in rows[:2] if column < len(row)]
+        cells = [row[column].strip() for row in top if column < len(row)]
         return len(cells) == 2 and _is_text(cells[0]) and bool(cells[1]) and not _is_text(cells[1])
 
-    return text_over_number(at) or any(map(text_over_number, range(len(rows[0]))))
+    return text_over_number(at) or any(map(text_over_number, range(len(top[0]))))
 
 
 def _is_text(cell: str) -> bool:
     return isinstance(parse_value(cell.encode("utf-8", "surrogateescape")), str) and cell != ""
 
 
-def _rows(content: str) -> list[list[str]]:
-    """The rows that hold something; the separator is what the first one has of , ; tab and |."""
-    lines = [line for line in content.splitlines() if line.strip()]
-    if not lines:
-        return []
-    if lines[0].lstrip().startswith("#"):  # `# n time`: a header that plotters skip
-        lines[0] = lines[0].lstrip().removeprefix("#").lstrip()
-    separator = next((s for s in ",;\t|" if s in lines[0]), None)
-    if separator is None:
-        return [line.split() for line in lines]
-    try:
-        return list(csv.reader(io.StringIO("\n".join(lines), newline=""), delimiter=separator))
-    except csv.Error as error:
-        raise AbsentError(f"this is not CSV: {error}") from None
+class _TableRows:
+    """The rows that hold something, read anew each time: a list of all takes many times the text.
+
+    The separator is what the first one has of , ; tab and |.
+    """
+
+    def __init__(self, content: str) -> None:
+        self._content = content
+        first = next(self._lines(), "")
+        self._separator = next((s for s in ",;\t|" if s in first), None)
+        self.top = list(islice(self, 2))
+        """The first two: a header, maybe, and what stands below it."""
+
+    def __iter__(self) -> Iterator[list[str]]:
+        if self._separator is None:
+            yield from map(str.split, self._lines())
+            return
+        try:
+            yield from csv.reader(self._lines(), delimiter=self._separator)
+        except csv.Error as error:
+            raise AbsentError(f"this is not CSV: {error}") from None
+
+    def _lines(self) -> Iterator[str]:
+        lines = (line for line in io.StringIO(self._content, newline=None) if line.strip())
+        for first in islice(lines, 1):
+            # `# n time`: a header that plotters skip
+            yield first.lstrip().removeprefix("#").lstrip() if _is_remark(first) else first
+        yield from lines
+
+
+def _is_remark(line: str) -> bool:
+    return line.lstrip().startswith("#")
 
 
 METRICS = "ZEN_METRICS"

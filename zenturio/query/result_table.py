@@ -29,6 +29,9 @@ DIGITS = 6
 SHOWN = 50
 """Rows that a notebook shows."""
 
+LONGEST_TEXT = 1000
+"""Characters of a value that a table for people shows, such as a series of a million numbers."""
+
 
 @dataclass(frozen=True)
 class ResultTable:
@@ -103,7 +106,7 @@ def display_rows(rows: Sequence[Sequence[Any]]) -> list[list[str]]:
 
 def _column(values: Sequence[Any]) -> list[str]:
     """Numbers with six digits, or more where a neighbour in size looks the same with fewer."""
-    texts = [display_value(value) for value in values]
+    texts = [_shortened(display_value(value)) for value in values]
     numbers = sorted({v for v in values if _is_exact_number(v)})
     longer: dict[float, str] = {}
     for low, high in pairwise(numbers):
@@ -120,6 +123,14 @@ def _column(values: Sequence[Any]) -> list[str]:
         longer.get(value, text) if isinstance(value, float) else text
         for value, text in zip(values, texts, strict=True)
     ]
+
+
+def _shortened(text: str) -> str:
+    """Beginning and end of a long text, and how long it is."""
+    if len(text) <= LONGEST_TEXT:
+        return text
+    part = LONGEST_TEXT // 2
+    return f"{text[:part]} … {text[-part:]} ({len(text):,} characters)"
 
 
 def _is_exact_number(value: Any) -> bool:

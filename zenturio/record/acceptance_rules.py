@@ -14,6 +14,7 @@ from zenturio.experiment.experiment import (
     MetricValue,
     Missing,
     Outcome,
+    Series,
 )
 from zenturio.record.entities import AttemptState
 
@@ -21,6 +22,8 @@ MOST_METRICS = 10_000
 """Metrics of a run that are kept at the most; the rest is counted."""
 NOT_KEPT = "metrics_not_kept"
 """The metric that says how many were too many."""
+MOST_VALUES = 1_000_000
+"""Values of a series that are kept at the most; a longer one is missing, and says why."""
 
 
 def replaces_attempt(past: AttemptState | None) -> bool:
@@ -74,7 +77,19 @@ def match_remeasured(again: Sequence[Outcome], recorded: Sequence[Outcome]) -> d
 
 
 def limit_metrics(outcome: Outcome) -> Outcome:
-    """Return *outcome* with as many metrics as are kept; one of them says how many were not."""
+    """Return *outcome* with as many metrics as are kept; one of them says how many were not.
+
+    A series with too many values is missing: a part of it would pass for the whole.
+    """
+    long = {
+        name: Missing(
+            f"its {len(value.values):,} values were not kept: {MOST_VALUES:,} are, at the most"
+        )
+        for name, value in outcome.metrics.items()
+        if isinstance(value, Series) and len(value.values) > MOST_VALUES
+    }
+    if long:
+        outcome = replace(outcome, metrics={**outcome.metrics, **long})
     # One of those that are kept is the remark itself.
     dropped = len(outcome.metrics) - MOST_METRICS
     if dropped <= 0:
