@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from hashlib import sha256
 
 from record.reference_queue import ReferenceQueue
 from record.reference_tables import (
@@ -787,6 +788,8 @@ class ReferenceRepository(ReferenceQueue):
                 study, self.count_states(study.name), self.count_results(study.name),
                 self.leases(study.name), self.rounds(study.name),
                 self.definition(study.name).notes,
+                {path: sha256(body).hexdigest()
+                 for path, body in self.definition(study.name).sources.items()},
                 max((event.at for event in self.events(study.name)[-1:]), default=study.created),
             )
             for study in self.studies() if names is None or study.name in names

@@ -152,6 +152,18 @@ def crowded(postgres, postgres_url):
             admin.execute("DROP ROLE lonely")
 
 
+@pytest.mark.parametrize(
+    ("url", "rule"),
+    [
+        ("postgresql:///lab", "local lab r scram-sha-256"),
+        ("postgresql:///lab?host=/run/pg", "local lab r scram-sha-256"),
+        ("postgresql://db.example.org/lab", "host lab r samenet scram-sha-256"),
+    ],
+)
+def test_the_rule_that_lets_a_login_in_is_of_the_kind_of_connection(url, rule):
+    assert dialect_at(url).as_user("r", "secret").login_rule() == rule
+
+
 def test_too_many_connections_are_told_as_that(crowded, monkeypatch):
     monkeypatch.setenv("ZENTURIO_DB_WAIT", "0.2")
     with pytest.raises(RecordError, match=r"accepts no more connections: .*too many") as raised:

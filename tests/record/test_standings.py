@@ -1,22 +1,28 @@
 """Where many studies stand is asked in a number of statements that does not grow with them."""
 
-import pytest
+import json
+from hashlib import sha256
 
-from zenturio.record import DriverProcess, Field, StudyDefinition
+import pytest
+from typer.testing import CliRunner
+
+from zenturio.cli.main import app
+from zenturio.record import SPACES, DriverProcess, Field, StudyDefinition
 from zenturio.record.database import Transaction
 from zenturio.record.open import open_repository
 from zenturio.study.overview import study_status, study_statuses
 from zenturio.testing.experiments import experiment, outcome
 
 DEFINITION = StudyDefinition(
-    (Field("n", "int"),), (), notes={"experiments": 3, "run": {"on": "local"}}
-)
+    (Field("n", "int"),), (), sources={"a.sh": b"echo"},
+    notes={"experiments": 3, "run": {"on": "local"}, SPACES: ["one"]},
+)  # fmt: skip
 
 
 def enter(repository, name, count=1, *, release=True):
     """A study with some results; its driver goes on, unless it is to *release* its lease."""
     repository.open(name, DEFINITION)
-    lease = repository.acquire_lease(name, DriverProcess.current())
+    lease = repository.acquire_lease(name, DriverProcess.current(), draws_seed=True)  # as a run
     experiments = [experiment(number) for number in range(count)]
     repository.add_results(name, lease.number, [(e, outcome(e)) for e in experiments])
     if release:
@@ -63,7 +69,10 @@ def test_standings_are_what_is_told_of_each_study(repository):
         assert standing.results == repository.count_results(name)
         assert standing.leases == repository.leases(name)
         assert standing.rounds == repository.rounds(name)
-        assert standing.notes == repository.definition(name).notes
+        definition = repository.definition(name)
+        assert standing.notes == definition.notes
+        digests = {path: sha256(body).hexdigest() for path, body in definition.sources.items()}
+        assert standing.sources == digests != {}
         events = repository.events(name)
         assert standing.last_event == (events[-1].at if events else standing.info.created)
     named = repository.standings(["again", "nowhere", "plain"])
@@ -78,9 +87,15 @@ def test_the_statements_do_not_grow_with_the_studies(tmp_path, statements):
             enter(repository, f"s{number}")
         repository.close()
         statements.clear()
-        assert len(study_statuses(str(tmp_path / f"{count}.db"))) == count
+        place = str(tmp_path / f"{count}.db")
+        assert len(study_statuses(place)) == count
         counts.append(len(statements))
-    assert counts[0] == counts[1] < 25
+        statements.clear()
+        runner = CliRunner().invoke(app, ["status", "--db", place, "--json"])
+        assert [study["outside"] for study in json.loads(runner.stdout)] == [0] * count
+        counts.append(len(statements))
+    assert counts[0] == counts[2] < 25
+    assert counts[1] == counts[3] < 25
 
 
 def test_one_study_is_told_without_reading_the_others(tmp_path, statements):

@@ -255,6 +255,28 @@ def test_without_a_grant_the_message_names_what_to_do(lab):
             admin.execute("DROP ROLE emil")
 
 
+def test_what_takes_an_administrator_is_refused_before_anything_is_done(lab, tmp_path):
+    """A writer cannot draw the numbers of a whole copy, and a reader does not see all of one."""
+    source = str(tmp_path / "one.db")
+    repository = open_repository(source)
+    run_study(repository)
+    repository.close()
+    with pytest.raises(RecordError, match="may not fill") as refused:
+        maintenance.copy_repository(source, lab.url("alice"), lambda _table, _rows: None)
+    assert "--admin" in str(refused.value)
+    with lab.connect() as connection:
+        assert connection.execute("SELECT count(*) FROM studies").fetchone() == (0,)
+    maintenance.copy_repository(source, lab.url("dora"), lambda _table, _rows: None)
+    with pytest.raises(RecordError, match="pg_dump") as refused:
+        maintenance.backup(lab.url("alice"), tmp_path / "lab.dump")
+    assert "--admin" in str(refused.value)
+    maintenance.backup(lab.url("dora"), tmp_path / "lab.dump")
+    maintenance.copy_repository(lab.url("carol"), tmp_path / "two.db", lambda _table, _rows: None)
+    maintenance.grant_team(lab.url(), Team("lab_owner", is_private=True))
+    with pytest.raises(RecordError, match="may not see all"):
+        maintenance.copy_repository(lab.url("carol"), tmp_path / "3.db", lambda *_: None)
+
+
 def test_a_session_that_holds_the_tables_is_not_waited_for_by_a_grant(
     postgres, postgres_url, monkeypatch
 ):

@@ -255,13 +255,15 @@ def _several(status: "StudyStatus") -> str:
 
 def _outside(db: str | None, statuses: Sequence["StudyStatus"]) -> dict[str, int]:
     """Return by study how many experiments have points that are not in its space any more."""
-    from zenturio.query.present import digests_outside
+    from zenturio.query.present import digests_outside, is_unchanged
     from zenturio.study.overview import opened_repository
 
-    if not statuses:
-        return {}
-    with opened_repository(db) as repository:
-        return {status.study: len(digests_outside(repository, status.study)) for status in statuses}
+    counts = {status.study: 0 for status in statuses}
+    changed = [s.study for s in statuses if not is_unchanged(s.study, s.notes, s.sources)]
+    if changed:
+        with opened_repository(db) as repository:
+            counts |= {study: len(digests_outside(repository, study)) for study in changed}
+    return counts
 
 
 def _ordered(status: "StudyStatus") -> list[tuple[str, int]]:

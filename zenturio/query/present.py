@@ -8,9 +8,12 @@ Points of ``--set`` count, too, while the last run has it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
-from zenturio.record import SPACES, Repository, StudyDefinition
+from zenturio.record import SPACES, Repository
 from zenturio.record.open import path_in_project
 
 
@@ -20,7 +23,8 @@ def digests_outside(repository: Repository, study: str) -> frozenset[str]:
     None are outside where the space cannot be known: of a study that was run from Python.
     """
     definition = repository.definition(study)
-    if _unchanged(definition):
+    sources = {path: sha256(body).hexdigest() for path, body in definition.sources.items()}
+    if is_unchanged(study, definition.notes, sources):
         return frozenset()
     # To read the files of a space loads NumPy and the parser of directives.
     from zenturio.query import points_outside  # noqa: PLC0415
@@ -39,19 +43,22 @@ def left_out_notes(count: int) -> tuple[str, ...]:
     return (f"{count:,} {noun} {was} left out: the space does not hold {points} any more (--all)",)
 
 
-def _unchanged(definition: StudyDefinition) -> bool:
-    """Whether the study had one space, and its files are as they were when it was run last."""
-    notes = definition.notes
+def is_unchanged(study: str, notes: Mapping[str, Any], sources: Mapping[str, str]) -> bool:
+    """Return whether no point of the study can be outside of its present space.
+
+    It had one space, and its files are as they were when it was run last: *notes* and the SHA-256
+    of files are those of its newest definition. The space of an archived version stays.
+    """
     if len(notes.get(SPACES, ())) != 1:
         return False
-    root = path_in_project(notes.get("root"))
+    root = None if "@" in study else path_in_project(notes.get("root"))
     return root is None or all(
-        _content(root / path) in (None, content) for path, content in definition.sources.items()
+        _digest(root / path) in (None, digest) for path, digest in sources.items()
     )
 
 
-def _content(path: Path) -> bytes | None:
+def _digest(path: Path) -> str | None:
     try:
-        return path.read_bytes()
+        return sha256(path.read_bytes()).hexdigest()
     except OSError:
         return None

@@ -31,11 +31,13 @@ from zenturio.record.database_digest import (
     read_steps,
     versions_with_results,
 )
+from zenturio.record.postgresql import PostgreSQL
 from zenturio.record.schema import tables_of
 from zenturio.record.study_context import RepositoryCache, StudyContext
 
 COPIED = Failpoint("copy.copied")
 _MARK = "copy "
+_OWNS_TABLES = "SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = 'results'::regclass"
 _BY_DIGEST = ("contents", "aliases")
 """Tables that are copied in the order of digests, which no mark can hold: the last one that is
 there tells how far they came."""
@@ -64,9 +66,11 @@ class DatabaseCopy:
     def run(self) -> DatabaseDigest:
         """Copy what is missing, and compare; a copy that is whole already is only compared.
 
-        ConflictError while a study is run, RecordError where the databases differ at the end.
+        ConflictError while a study is run; RecordError where the role of a server sees or may
+        change only a part, or where the databases differ at the end.
         """
         self._source.read(_refuse_drivers)
+        self._check_roles()
         self._refuse_others()
         for table in tables_of(self._source.dialect.name):
             if table.name not in (*LEFT_OUT, *VALUE_TABLES):
@@ -81,6 +85,18 @@ class DatabaseCopy:
         return self._compare()
 
     # Steps
+
+    def _check_roles(self) -> None:
+        """Raise RecordError before anything is copied that would be a part, or be left as one."""
+        for database, query, right in (
+            (self._source, "SELECT NOT row_security_active('contents')", "see all programs in"),
+            (self._target, _OWNS_TABLES, "fill"),
+        ):
+            if isinstance(database.dialect, PostgreSQL) and not _select(database, query)[0][0]:
+                raise RecordError(
+                    f"this role may not {right} {database.dialect.location}",
+                    hint="let an administrator of its team copy (zen db grant --admin ROLE)",
+                )
 
     def _refuse_others(self) -> None:
         """Raise InputError if the target has studies that no copy has brought."""

@@ -218,6 +218,8 @@ class StudyStanding:
     rounds: tuple[MeasurementRound, ...]
     notes: Mapping[str, Any]
     """Of its newest definition."""
+    sources: Mapping[str, str]
+    """The SHA-256 of each file of that definition, by path."""
     last_event: float
     """When something happened to it last: its creation, if nothing did since."""
 

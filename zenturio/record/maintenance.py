@@ -165,7 +165,12 @@ def _dump(kind: DatabaseDialect, target: Path) -> None:
         command, env={**os.environ, **secrets}, capture_output=True, text=True, check=False
     )
     if dump.returncode != 0:
-        raise RecordError(f"pg_dump of {kind.location} failed: {kind.hide(dump.stderr.strip())}")
+        raise RecordError(
+            f"pg_dump of {kind.location} failed: {kind.hide(dump.stderr.strip())}",
+            hint="let an administrator of the database back it up: zen db grant --admin ROLE"
+            if "permission denied" in dump.stderr or "row-level security" in dump.stderr
+            else "",
+        )
 
 
 def restore(backup_file: Path, url: str | Path | None) -> None:

@@ -112,6 +112,13 @@ class PostgreSQL:
         url = self._url.set(drivername="postgresql", username=user, password=password)
         return PostgreSQL(url, self.wait)
 
+    def login_rule(self) -> str:
+        """Return the line of pg_hba.conf that lets this login in by its password."""
+        user, host = self._url.username, self._url.host or self._url.query.get("host", "")
+        is_local = not host or str(host).startswith("/")
+        line = f"{'local' if is_local else 'host'} {self._url.database} {user}"
+        return f"{line} scram-sha-256" if is_local else f"{line} samenet scram-sha-256"
+
     def _asked(self) -> dict[str, str]:
         server_options = self._url.query.get("options", "")
         options = server_options if isinstance(server_options, str) else " ".join(server_options)

@@ -190,8 +190,10 @@ def connect(kind: PostgreSQL) -> Any:
         message = kind.hide(" ".join(str(error).split()))
         raise PlaceError(
             f"the login for SQL does not work: {message}",
-            hint="`zen db grant` sets its password anew; pg_hba.conf must let the role log in"
-            f" (scram-sha-256); {VARIABLE} may name another login",
+            hint="`zen db grant` sets its password anew"
+            if "password authentication failed" in message
+            else "let the administrator add this line at the top of pg_hba.conf, and reload the"
+            f" server: {kind.login_rule()}",
         ) from error
     connection = pooled.driver_connection
     pooled.detach()  # to be closed, not kept: whatever SQL did to the session goes with it

@@ -1,14 +1,16 @@
 """Rows of studies: names, versions, definitions and fields, rounds and events.
 
-A version has one round until another is begun; only then it has rows in ``rounds``, the first round
-included. What is measured belongs to the newest round. A round stays open until a run that measures
-it has come to its end, which its driver notes as an event.
+A version has one round until another is begun; only then, or once the order of its experiments was
+drawn, it has rows in ``rounds``, the first round included. What is measured belongs to the newest
+round. A round stays open until a run that measures it has come to its end, which its driver notes
+as an event.
 """
 
 from __future__ import annotations
 
 import json
 import secrets
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
@@ -17,7 +19,7 @@ from typing import Any
 from zenturio.failpoints import Failpoint
 from zenturio.record import codec, projects, repository, sql_names, submission_queue
 from zenturio.record.codec import Form, unescape
-from zenturio.record.database import Transaction
+from zenturio.record.database import Row, Transaction
 from zenturio.record.entities import (
     REDACTION_EVENT,
     Field,
@@ -607,32 +609,52 @@ _COLUMNS = ("version", "number", "began", "person", "reason", "seed")
 
 
 @codec.decoding()
-def notes_of(document: str | None) -> dict[str, Any]:
-    """Return the notes in a document of a definition."""
+def notes_and_sources_of(document: str | None) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the notes and the digests of files in a document of a definition."""
     if document is None:
         raise codec.damage_error()
-    return _object(codec.parse_object(document)["notes"])
+    stored = codec.parse_object(document)
+    sources = _object(stored["sources"])
+    return _object(stored["notes"]), {path: str(digest) for path, digest in sources.items()}
 
 
 def rounds_of(transaction: Transaction, version: StudyVersion) -> tuple[MeasurementRound, ...]:
     """Return the rounds of *version*, the first one first."""
-    mark = transaction.dialect.mark
-    rows = transaction.sql(
-        "SELECT number, began, person, reason, seed FROM rounds"
-        f" WHERE version = {mark} ORDER BY number",
-        (version.id,),
+    rounds = rounds_of_versions(transaction, [version.id]).get(version.id)
+    return rounds or (_first(transaction, version),)
+
+
+def rounds_of_versions(
+    transaction: Transaction, numbers: Sequence[int]
+) -> dict[int, tuple[MeasurementRound, ...]]:
+    """Return the rounds of those versions that have rows of them, the first one first."""
+    rows: dict[int, list[Row]] = defaultdict(list)
+    for version, *row in transaction.among_sql(
+        "SELECT version, number, began, person, reason, seed FROM rounds WHERE {among}"
+        " ORDER BY number",
+        "version",
+        numbers,
+    ):
+        rows[int(version)].append(tuple(row))
+    repeated = sorted(version for version, rounds in rows.items() if rounds[-1][0] > 1)
+    query = (
+        f"SELECT version, text FROM events WHERE kind = {transaction.dialect.mark} AND {{among}}"
     )
-    if not rows:
-        return (_first(transaction, version),)
-    newest = int(rows[-1][0])
-    is_open = newest > 1 and not _has_ended(transaction, version, newest)
-    return tuple(
-        MeasurementRound(
-            int(number), began, codec.unescape(person), codec.unescape(reason),
-            int(number) == newest and is_open, codec.unescape(seed or ""),
+    ended = {
+        (int(version), codec.unescape(text))
+        for version, text in transaction.among_sql(query, "version", repeated, [KIND])
+    }
+    return {
+        version: tuple(
+            MeasurementRound(
+                int(number), began, codec.unescape(person), codec.unescape(reason),
+                number == rounds[-1][0] > 1 and (version, _ended(number)) not in ended,
+                codec.unescape(seed or ""),
+            )
+            for number, began, person, reason, seed in rounds
         )
-        for number, began, person, reason, seed in rows
-    )  # fmt: skip
+        for version, rounds in rows.items()
+    }  # fmt: skip
 
 
 def begin_round(transaction: Transaction, version: StudyVersion, person: str, reason: str) -> int:
@@ -696,15 +718,6 @@ def end_round(transaction: Transaction, version: StudyVersion, number: int) -> N
 
 def _ended(number: int) -> str:
     return f"round {number} ended"
-
-
-def _has_ended(transaction: Transaction, version: StudyVersion, number: int) -> bool:
-    mark = transaction.dialect.mark
-    rows = transaction.sql(
-        f"SELECT 1 FROM events WHERE version = {mark} AND kind = {mark} AND text = {mark} LIMIT 1",
-        (version.id, KIND, codec.escape(_ended(number))),
-    )
-    return bool(rows)
 
 
 def _first(transaction: Transaction, version: StudyVersion) -> MeasurementRound:

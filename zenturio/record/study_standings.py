@@ -22,8 +22,8 @@ _NAMED = 3
 def standings(transaction: Transaction, names: Collection[str] | None) -> list[StudyStanding]:
     """Return where studies stand, all or those of these names, in the order of their creation.
 
-    Only studies that run, or were measured in several rounds or on several kinds of machine, are
-    looked at one by one.
+    Only studies that run, or have results of several rounds or kinds of machine, are looked at one
+    by one.
     """
     if names is not None and len(names) <= _NAMED:
         named = (studies.find_version(transaction, name) for name in names)
@@ -58,9 +58,7 @@ def standings(transaction: Transaction, names: Collection[str] | None) -> list[S
             sorted(claimed),
         )
     )
-    have_rounds = _by_version(
-        transaction, "SELECT DISTINCT version FROM rounds WHERE {among}", numbers
-    )
+    rounds = studies.rounds_of_versions(transaction, numbers)
     documents: dict[int, str] = _pairs(
         transaction.among_sql(
             "SELECT version, document FROM definitions WHERE id IN"
@@ -93,8 +91,8 @@ def standings(transaction: Transaction, names: Collection[str] | None) -> list[S
                 counts,
                 tuple(ResultCount(kinds.get(m), r, status, n) for m, r, status, n in rows),
                 tuple(row.lease(version.name) for row in its_leases),
-                studies.rounds_of(transaction, version) if version.id in have_rounds else (first,),
-                studies.notes_of(documents.get(version.id)),
+                rounds.get(version.id, (first,)),
+                *studies.notes_and_sources_of(documents.get(version.id)),
                 last_events.get(version.id, version.created),
             )
         )

@@ -73,6 +73,10 @@ class StudyStatus:
     """What runs it, where that is no ``zen run``: compare, gate, noise, history, bisect."""
     command: tuple[str, ...] = ()
     """The words behind ``zen`` that do, where a command line did."""
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    """Of its newest definition."""
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """The SHA-256 of each file of that definition."""
 
     @property
     def machines(self) -> dict[str, int]:
@@ -167,6 +171,8 @@ def _status(repository: Repository, standing: StudyStanding) -> StudyStatus:
         standing.results,
         standing.rounds,
         *_command_of(notes),
+        notes,
+        standing.sources,
     )
 
 
