@@ -29,7 +29,16 @@ TESTS = (
     "tests/experiment",
     "tests/show/test_chart_files.py",
 )
-TOOLS = ("pytest", "pytest-xdist", "hypothesis", "plotly", "pyyaml", "ipython")
+TOOLS = (
+    "pytest",
+    "pytest-cov",
+    "pytest-xdist",
+    "hypothesis",
+    "plotly",
+    "pyyaml",
+    "ipython",
+    "scipy",
+)
 STUDY = (
     ("zen", "init", "python"),
     ("zen", "run", "first.py"),

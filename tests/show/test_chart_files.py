@@ -21,7 +21,7 @@ from zenturio.show.chart import (
 )
 from zenturio.show.chart_files import image, save
 from zenturio.show.charts.column_charts import chart
-from zenturio.show.renderers import palette
+from zenturio.show.renderers import matplotlib, palette
 from zenturio.show.renderers.plotly import chart_page as page
 from zenturio.show.renderers.plotly import plotly_figure
 from zenturio.show.renderers.terminal import text_bars as bars
@@ -89,7 +89,52 @@ def test_a_box_shows_the_mean_and_says_so():
     box = chart(table, "box", x="x", y="y")
     assert box.note.startswith("box: quartiles, median and mean")
     assert plotly_figure(box).data[0].boxmean
-    assert image(box, "svg").count(b"fill: #1a1a1a; stroke: #ffffff") == 2
+    assert image(box, "svg").count(b"fill: #1a1a1a; stroke: #ffffff") == 1
+
+
+def test_few_values_are_points_and_no_box():
+    table = pd.DataFrame({"x": list("aaaaabb"), "y": [1, 1, 1, 1, 6, 2, 3]})
+    box, points = plotly_figure(chart(table, "box", x="x", y="y")).data
+    assert (set(box.x), set(points.x), points.boxpoints) == ({"a"}, {"b"}, "all")
+    few = chart(table[5:], "box", x="x", y="y")
+    assert few.note == "points: where there are fewer than 5 values; 2 of 2 experiments"
+    assert b"#0072b2" in image(few, "svg")
+
+
+def test_whole_numbers_have_no_ticks_between_them():
+    table = pd.DataFrame({"x": [1, 2, 3], "y": [0, 1, 2]})
+    counted = chart(table, x="x", y="y")
+    assert plotly_figure(counted).layout.yaxis.dtick == 1
+    axes = matplotlib.draw(counted).axes[0]
+    assert all(tick == int(tick) for tick in axes.get_yticks())
+    table["y"] += 0.5
+    halves = chart(table, x="x", y="y")
+    assert plotly_figure(halves).layout.yaxis.dtick is None
+    assert any(tick != int(tick) for tick in matplotlib.draw(halves).axes[0].get_yticks())
+
+
+def test_panels_have_y_axes_of_their_own_if_asked():
+    table = pd.DataFrame({"x": [1, 2] * 2, "y": [1.5, 2.5, 1000.0, 2000.0], "p": list("aabb")})
+    for free, shares in (("", True), ("y", False)):
+        panels = chart(table, x="x", y="y", facet="p", free=free)
+        low, high = (axes.get_ylim() for axes in matplotlib.draw(panels).axes)
+        assert (low == high) == shares
+        assert (plotly_figure(panels).layout.yaxis2.matches == "y") == shares
+    logarithmic = chart(table, x="x", y="y", facet="p", free="y", log="y")
+    assert [panel.y.ends for panel in logarithmic.panels] == [(1.5, 2.5), (1000, 2000)]
+    with pytest.raises(InputError, match="cannot have axes 'x'"):
+        chart(table, x="x", y="y", facet="p", free="x")
+
+
+def test_the_interval_of_a_mean_ends_at_0_where_no_value_is_negative():
+    table = pd.DataFrame({"x": [1, 1, 2, 2], "y": [0.0, 4.0, 5.0, 5.1]})
+    bars = chart(table, x="x", y="y")
+    (line,) = bars.panels[0].marks
+    assert line.low[0] == 0 < line.low[1]
+    assert "interval of the mean, cut at 0;" in bars.note
+    table.loc[0, "y"] = -0.5
+    (line,) = chart(table, x="x", y="y").panels[0].marks
+    assert line.low[0] < 0
 
 
 def test_colours_differ_in_lightness_on_a_scale():

@@ -63,6 +63,9 @@ def plot(
     ] = "",
     color: Annotated[str, typer.Option("--color", help="Column for the colours.")] = "",
     facet: Annotated[str, typer.Option(help="Column with one panel for each value.")] = "",
+    free: Annotated[
+        str, typer.Option(metavar="y", help="Give each panel a y axis of its own.")
+    ] = "",
     agg: Annotated[
         str,
         typer.Option(
@@ -123,6 +126,7 @@ def plot(
         z=z,
         colour=color,
         facet=facet,
+        free=free,
         aggregate=agg,
         errors=None if errors == "interval" else errors,
         log="".join(names_in(log)),

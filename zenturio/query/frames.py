@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -225,6 +225,10 @@ Deviation = Literal["no", "yes", "of repeats"]
 """Whether deviations are asked for; of repeats: only where no parameter varies inside of groups."""
 
 
+_SPREAD: Mapping[str, Aggregate] = {"deviation": "std", "least": "min"}
+"""Columns of a frame of groups that say how far its values are apart, and their aggregates."""
+
+
 @dataclass(frozen=True, slots=True)
 class Grouping:
     """What stands beside the groups of a frame, in its ``attrs["grouped"]``."""
@@ -235,6 +239,8 @@ class Grouping:
     """The column that counts the experiments of each group."""
     deviation: str
     """The column with the sample's standard deviation; empty, if nobody asked."""
+    least: str
+    """The column with the least value of each group; empty without deviations."""
     hidden: tuple[str, ...]
     """Parameters that vary inside of groups."""
 
@@ -344,12 +350,12 @@ def _heads(
     *,
     deviation: bool,
 ) -> list[SelectItem]:
-    """Keys, the aggregate, how many rows, how far apart they are, and where they begin."""
+    """Keys, the aggregate, how many rows, their spread, and where they begin."""
     count = row_count_item("count(*)")
     value = count if kind == "count" else aggregate_item(kind, metric, reader.dialect)
     heads = [*(SelectItem.key(key, reader.dialect) for key in keys), value, count]
     if deviation:
-        heads.append(aggregate_item("std", metric, reader.dialect))
+        heads += [aggregate_item(kind, metric, reader.dialect) for kind in _SPREAD.values()]
     if not all(key.number and not key.wide for key in keys):
         index = sql("min({})", verbatim(catalog.facts["index"].sql()))
         heads.append(
@@ -401,15 +407,14 @@ def _table(
     keys: Sequence[StudyColumn], metric: str, rows: Sequence[tuple[Any, ...]], *, deviation: bool
 ) -> pd.DataFrame:
     """Keys as a frame of experiments has them; the rest as plain numbers."""
-    width = len(keys) + 2 + deviation
+    names = (metric, "rows", *(_SPREAD if deviation else ()))
+    width = len(keys) + len(names)
     columns = list(zip(*rows, strict=True)) if rows else [()] * width
     table: dict[str, Any] = {
         key.name: column_series(key, [key.value(value) for value in values])
         for key, values in zip(keys, columns, strict=False)
     }
-    for name, values in zip(
-        (metric, "rows", "deviation"), columns[len(keys) : width], strict=False
-    ):
+    for name, values in zip(names, columns[len(keys) : width], strict=True):
         numbers = np.array(values, dtype=float)
         table[_unused(name, table)] = numbers.astype(np.int64) if name == "rows" else numbers
     return pd.DataFrame(table)
@@ -424,4 +429,5 @@ def _unused(name: str, used: Collection[str]) -> str:
 def _grouping(
     names: Sequence[str], keys: int, hidden: tuple[str, ...], *, deviation: bool
 ) -> Grouping:
-    return Grouping(names[keys], names[keys + 1], names[keys + 2] if deviation else "", hidden)
+    spread = names[keys + 2 : keys + 4] if deviation else ("", "")
+    return Grouping(names[keys], names[keys + 1], spread[0], spread[1], hidden)

@@ -24,6 +24,8 @@ LONGEST_TEXT = 42
 MOST_LEVELS = 7
 """Levels that have a colour of their own; the rarer ones share one."""
 OTHERS = "others"
+BOX_VALUES = 5
+"""Values that a box has at least: quartiles of fewer say less than the values."""
 
 Item = TypeVar("Item")
 
@@ -47,6 +49,8 @@ class ChartAxis:
     is_spread: bool = False
     """Whether positions are numbers around those of the categories, 0, 1, ..., not their texts."""
     is_hidden: bool = False
+    is_whole: bool = False
+    """Whether all numbers are whole: no tick stands between two of them."""
 
     @property
     def label(self) -> str:
@@ -120,6 +124,18 @@ class Boxes:
     x: tuple[str, ...]
     samples: tuple[tuple[float, ...], ...]
     """All values at each category."""
+
+    @property
+    def boxes(self) -> Iterator[tuple[str, tuple[float, ...]]]:
+        """Yield the categories that have enough values for quartiles, with these."""
+        return ((x, s) for x, s in zip(self.x, self.samples, strict=True) if len(s) >= BOX_VALUES)
+
+    @property
+    def dots(self) -> Iterator[tuple[str, float]]:
+        """Yield the values of the other categories, each with its category."""
+        samples = zip(self.x, self.samples, strict=True)
+        return ((x, value) for x, s in samples if len(s) < BOX_VALUES for value in s)
+
     role: Role = "plain"
 
 
@@ -228,6 +244,8 @@ class Panel:
     marks: tuple[Mark, ...] = ()
     x: ChartAxis | None = None
     """Its own x axis, where each panel has another one."""
+    y: ChartAxis | None = None
+    """Its own y axis, where scales are not to be compared."""
 
 
 @dataclass(frozen=True)

@@ -96,13 +96,14 @@ class ChartPlugIn(Protocol):
 GROUP = "charts"
 """Entry points in ``zenturio.charts`` are classes that make a `ChartPlugIn`."""
 
+_SERIES = "x y colour facet free log"
 BUILT_IN: Mapping[str, ChartKind] = {
     kind.name: kind
     for kind in (
-        _kind("line", "By column", "groups", "x y colour facet aggregate errors log", log="xy"),
-        _kind("bar", "By column", "groups", "x y colour facet aggregate errors log", log="y"),
-        _kind("scatter", "By column", "rows", "x y colour facet log", log="xy"),
-        _kind("box", "By column", "rows", "x y colour facet log", log="y"),
+        _kind("line", "By column", "groups", f"{_SERIES} aggregate errors", log="xy"),
+        _kind("bar", "By column", "groups", f"{_SERIES} aggregate errors", log="y"),
+        _kind("scatter", "By column", "rows", _SERIES, log="xy"),
+        _kind("box", "By column", "rows", _SERIES, log="y"),
         _kind("scaling", "By column", "rows", "x y colour facet log", log="xy"),
         _kind("pie", "By column", "groups", "x y facet aggregate"),
         _kind("heatmap", "By two columns", "groups", "x y z facet aggregate log", log="z"),
@@ -162,6 +163,8 @@ class ChartQuery:
     z: str = ""
     colour: str = ""
     facet: str = ""
+    free: str = ""
+    """``y`` where each panel has a y axis of its own."""
     aggregate: str = "mean"
     errors: Errors | None = None
     """None: the 95 % interval where there are repeats."""
@@ -293,6 +296,10 @@ class ChartQuery:
             )
         if unknown := set(self.log) - set("xyz"):
             raise InputError(f"there is no axis {min(unknown)!r}", hint="x, y or z")
+        if self.free not in ("", "y"):
+            raise InputError(
+                f"panels cannot have axes {self.free!r} of their own", hint="y, or nothing"
+            )
 
 
 _ADDRESS_NAMES = {"studies": "study", "colour": "color", "aggregate": "agg", "outside": "all"}
@@ -300,7 +307,7 @@ _NOT_IN_ADDRESS = ("goals",)
 _STRIPPED = ("where", "objective", "title", "machine", "round", "rows")
 """Texts that people type: spaces around them mean nothing."""
 _KIND_OPTIONS = (
-    "x", "y", "z", "colour", "facet", "aggregate", "errors", "log", "axes", "objective",
+    "x", "y", "z", "colour", "facet", "free", "aggregate", "errors", "log", "axes", "objective",
 )  # fmt: skip
 
 

@@ -97,6 +97,11 @@ def is_missing(value: Any) -> bool:
     return value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value))
 
 
+def are_whole(values: Iterable[float]) -> bool:
+    """Return whether *values* are whole numbers, as counts are."""
+    return all(value == math.floor(value) for value in values)
+
+
 def has_level(column: pd.Series[Any], level: Any) -> np.ndarray:
     """Return the rows of one level; NULL is a level too."""
     rows = column.isna() if is_missing(level) else column == level
@@ -175,7 +180,8 @@ class ChartTable:
         distinct = [float(value) for value in levels(column) if not is_missing(value)]
         self._check_log(log, name, distinct[0])
         ticks = tuple(distinct) if len(distinct) <= MOST_EXACT_TICKS else ()
-        return ChartAxis(name, unit, log, ticks=ticks, ends=(distinct[0], distinct[-1]))
+        ends = distinct[0], distinct[-1]
+        return ChartAxis(name, unit, log, ticks=ticks, ends=ends, is_whole=are_whole(distinct))
 
     def value_axis(self, letter: str, values: Iterable[float]) -> ChartAxis:
         """Return the axis of the metric after aggregation, with all *values* on it."""
@@ -189,7 +195,7 @@ class ChartTable:
         ends = (min(finite, default=0.0), max(finite, default=0.0))
         log = letter in self.query.log
         self._check_log(log, name, ends[0])
-        return ChartAxis(name, self.unit(name), log, ends=ends)
+        return ChartAxis(name, self.unit(name), log, ends=ends, is_whole=are_whole(finite))
 
     def unit(self, name: str) -> str:
         return str(self.attrs.get("units", {}).get(name, ""))
@@ -229,8 +235,16 @@ class ChartTable:
             self.notes.append(f"{query.aggregate} of {count} {over}")
         if errors != "none":
             names = {"interval": "95 % interval of the mean", "std": "standard deviation"}
-            self.notes.append(f"bars: {names[errors]}")
+            # What is never negative, as a time or a count, has no mean below 0 either.
+            is_cut = self._least() >= 0 and any(cell.low < 0 for cell in cells.values())
+            if is_cut:
+                cells = {key: replace(c, low=max(c.low, 0.0)) for key, c in cells.items()}
+            self.notes.append(f"bars: {names[errors]}{', cut at 0' if is_cut else ''}")
         return cells
+
+    def _least(self) -> float:
+        """Return the least value of the metric."""
+        return float(self.parts["value"].min())
 
     def _has_repeats(self, keys: tuple[str, ...]) -> bool:
         return bool(self.parts.duplicated(list(keys)).any())
@@ -318,6 +332,9 @@ class GroupedTable(ChartTable):
 
     def _hidden_parameters(self) -> list[str]:
         return list(self._grouping.hidden)
+
+    def _least(self) -> float:
+        return float(self.frame[self._grouping.least].min())
 
     def _aggregate(self, keys: tuple[str, ...], errors: Errors) -> dict[tuple[Any, ...], Cell]:
         rows, values = self.frame[self._grouping.rows], self.frame[self._grouping.value]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice, product
@@ -12,6 +13,7 @@ import pandas as pd
 
 from zenturio.errors import InputError, PluginError, ZenError
 from zenturio.show.chart import (
+    BOX_VALUES,
     Bars,
     Boxes,
     Chart,
@@ -138,8 +140,10 @@ def _series_chart(
         positions = tuple(_position(x, place) for place in present)
         return make(name, rank, positions, list(present.values())) if present else None
 
-    values = (cell.value for cell in cells.values())
-    return _chart_with_panels(table, x, table.value_axis("y", values), series)
+    y = table.value_axis("y", (cell.value for cell in cells.values()))
+    if not all(math.isnan(cell.low) for cell in cells.values()):
+        y = replace(y, is_whole=False)
+    return _chart_with_panels(table, x, y, series)
 
 
 def _heights(
@@ -169,13 +173,27 @@ def _chart_with_panels(
             series(label_of(colour) if name else "", rank, facet, colour)
             for rank, colour in enumerate(colours)
         )
-        panels.append(Panel(_panel_title(table, facet), tuple(m for m in marks if m is not None)))
+        drawn = tuple(mark for mark in marks if mark is not None)
+        own_y = _own_axis(y, drawn) if table.query.free else None
+        panels.append(Panel(_panel_title(table, facet), drawn, y=own_y))
     legend: dict[str, Any] = {
         "colour": ChartAxis(name, table.unit(name)),
         "ordered": is_number(table.parts["colour"]) and not any(map(is_missing, colours)),
         "levels": tuple(map(label_of, colours)),
     }
     return table.chart(panels, x, y, **(legend if name else {}), **options)
+
+
+def _own_axis(axis: ChartAxis, marks: Sequence[_Series]) -> ChartAxis:
+    """Return *axis* for these marks alone."""
+    values = [
+        value
+        for mark in marks
+        for part in (mark.samples if isinstance(mark, Boxes) else [mark.y])
+        for value in part
+        if math.isfinite(value)
+    ]
+    return replace(axis, ends=(min(values, default=0.0), max(values, default=0.0)))
 
 
 def _panel_title(table: ChartTable, facet: Any) -> str:
@@ -225,12 +243,16 @@ def _box_chart(table: ChartTable) -> Chart:
     parts = table.parts
     y = table.value_axis("y", parts["value"])
     places = levels(parts["x"])
-    table.notes.append("box: quartiles, median and mean; whiskers: within 1.5 box lengths")
     keys = ["facet", "colour", "x"]
     samples = {
         group_key(key): tuple(map(float, column))
         for key, column in parts.groupby(keys, sort=False, dropna=False, observed=True)["value"]
     }
+    counts = [len(sample) for sample in samples.values()]
+    if max(counts) >= BOX_VALUES:
+        table.notes.append("box: quartiles, median and mean; whiskers: within 1.5 box lengths")
+    if min(counts) < BOX_VALUES:
+        table.notes.append(f"points: where there are fewer than {BOX_VALUES} values")
 
     def series(name: str, rank: int, facet: Any, colour: Any) -> Boxes | None:
         present = {

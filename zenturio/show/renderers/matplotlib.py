@@ -15,7 +15,7 @@ from matplotlib.colors import LinearSegmentedColormap, LogNorm, Normalize
 from matplotlib.figure import Figure, FigureBase
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Patch
-from matplotlib.ticker import FixedLocator, Formatter, NullFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, Formatter, MaxNLocator, NullFormatter, NullLocator
 
 from zenturio.show.chart import (
     Bars,
@@ -67,6 +67,8 @@ STYLE: dict[str, Any] = {
     "lines.linewidth": 1.6,
     "lines.markersize": 5,
     "errorbar.capsize": 2.5,
+    "axes.formatter.useoffset": False,  # a tick says its whole number
+    "axes.formatter.limits": (-4, 9),
     "svg.fonttype": "path",
     "svg.hashsalt": "zenturio",  # the same chart gives the same bytes
     "pdf.fonttype": 42,
@@ -120,7 +122,8 @@ def paint(figure: FigureBase, chart: Chart, width: float, height: float) -> None
     for number, panel in enumerate(chart.panels):
         shared: dict[str, Any] = {}
         if all_axes and chart.frame == "plane":
-            shared = {"sharex": None if panel.x else all_axes[0], "sharey": all_axes[0]}
+            first = all_axes[0]
+            shared = {"sharex": None if panel.x else first, "sharey": None if panel.y else first}
         axes = figure.add_subplot(-(-count // columns), columns, number + 1, **solid, **shared)
         all_axes.append(axes)
         for mark in panel.marks:
@@ -129,7 +132,7 @@ def paint(figure: FigureBase, chart: Chart, width: float, height: float) -> None
     if chart.frame == "plane" and not chart.x.is_hidden:
         for number, axes in enumerate(all_axes):
             is_left, is_bottom = number % columns == 0, number + columns >= count
-            _label_axes(axes, chart, chart.panels[number].x, left=is_left, bottom=is_bottom)
+            _label_axes(axes, chart, chart.panels[number], left=is_left, bottom=is_bottom)
     _draw_legend(figure, all_axes, chart, shaded)
     _draw_caption(figure, chart, width)
 
@@ -168,17 +171,17 @@ class _TickFormatter(Formatter):
         return tick_texts(values)
 
 
-def _label_axes(
-    axes: Axes, chart: Chart, axis_of_panel: ChartAxis | None, *, left: bool, bottom: bool
-) -> None:
+def _label_axes(axes: Axes, chart: Chart, panel: Panel, *, left: bool, bottom: bool) -> None:
     """Name the axes of the outer panels, and put ticks where the values are."""
-    if bottom or axis_of_panel:
-        axes.set_xlabel((axis_of_panel or chart.x).label_with_direction)
+    if bottom or panel.x:
+        axes.set_xlabel((panel.x or chart.x).label_with_direction)
     if left:
         axes.set_ylabel(chart.y.label_with_direction)
-    axes.tick_params(labelleft=left, labelbottom=bottom or axis_of_panel is not None)
-    _scale_axis(axes, "x", axis_of_panel or chart.x, len(chart.panels))
-    _scale_axis(axes, "y", chart.y, len(chart.panels))
+    axes.tick_params(
+        labelleft=left or panel.y is not None, labelbottom=bottom or panel.x is not None
+    )
+    _scale_axis(axes, "x", panel.x or chart.x, len(chart.panels))
+    _scale_axis(axes, "y", panel.y or chart.y, len(chart.panels))
 
 
 def _scale_axis(axes: Axes, letter: Literal["x", "y"], axis: ChartAxis, panels: int) -> None:
@@ -194,6 +197,8 @@ def _scale_axis(axes: Axes, letter: Literal["x", "y"], axis: ChartAxis, panels: 
     if has_room_for_ticks(axis, panels):
         side.set_major_locator(FixedLocator(axis.ticks))
         side.set_minor_locator(NullLocator())
+    elif axis.is_whole and not axis.log:
+        side.set_major_locator(MaxNLocator("auto", steps=[1, 2, 2.5, 5, 10], integer=True))
 
 
 def _draw_legend(figure: FigureBase, all_axes: list[Axes], chart: Chart, shaded: Any) -> None:
@@ -474,25 +479,30 @@ def _boxes(axes: Axes, mark: Boxes, _panel: Panel, chart: Chart, _height: float)
     count = max(len(chart.levels), 1)
     width = 0.8 / count
     colour = palette.level_colour(chart, mark.rank)
-    axes.boxplot(
-        mark.samples,
-        positions=_positions(chart.x, mark.x) + (mark.rank - (count - 1) / 2) * width,
-        widths=width * 0.8,
-        patch_artist=True,
-        showmeans=True,
-        manage_ticks=False,
-        boxprops={"facecolor": colour + "40", "edgecolor": colour, "linewidth": 1.2},
-        medianprops={"color": palette.INK, "linewidth": 1.6},
-        meanprops={
-            "marker": "D",
-            "markersize": 4.5,
-            "markerfacecolor": palette.INK,
-            "markeredgecolor": "white",
-        },
-        whiskerprops={"color": colour, "linewidth": 1.2},
-        capprops={"color": colour, "linewidth": 1.2},
-        flierprops={"marker": "o", "markersize": 3, "markeredgecolor": colour},
-    )
+    beside = (mark.rank - (count - 1) / 2) * width
+    boxes, dots = dict(mark.boxes), list(mark.dots)
+    places = _positions(chart.x, tuple(x for x, _ in dots)) + beside
+    axes.plot(places, [value for _, value in dots], "o", markersize=5, color=colour)
+    if boxes:
+        axes.boxplot(
+            list(boxes.values()),
+            positions=_positions(chart.x, tuple(boxes)) + beside,
+            widths=width * 0.8,
+            patch_artist=True,
+            showmeans=True,
+            manage_ticks=False,
+            boxprops={"facecolor": colour + "40", "edgecolor": colour, "linewidth": 1.2},
+            medianprops={"color": palette.INK, "linewidth": 1.6},
+            meanprops={
+                "marker": "D",
+                "markersize": 4.5,
+                "markerfacecolor": palette.INK,
+                "markeredgecolor": "white",
+            },
+            whiskerprops={"color": colour, "linewidth": 1.2},
+            capprops={"color": colour, "linewidth": 1.2},
+            flierprops={"marker": "o", "markersize": 3, "markeredgecolor": colour},
+        )
     if mark.name:  # a box plot has no handle for the legend
         axes.fill_between([], [], facecolor=colour + "40", edgecolor=colour, label=mark.name)
     axes.grid(visible=False, axis="x")

@@ -59,10 +59,12 @@ ROW_HEIGHT = 22
 TALLEST_ROWS = 900
 """Height of a chart with any number of rows."""
 GRAPH_HEIGHT = 640
-PANEL_GAP = 0.05
-"""Between panels side by side, of the width."""
+PANEL_GAP, FREE_PANEL_GAP = 0.05, 0.09
+"""Between panels side by side, of the width; the second leaves room for the ticks of each."""
 MOST_NAMES = 24
 """Names that have room along an axis; twice as many fit below it upright."""
+MOST_UNIT_TICKS = 8
+"""Whole numbers farther apart than this have whole ticks by themselves."""
 MANY_POINTS = 500
 """Beyond this, points are small and translucent, so that others show through."""
 CROWDED_FRONT = 100
@@ -187,7 +189,12 @@ def chart_figure(chart: Chart, *, columns: int | None = None) -> Figure:
     columns = columns or columns_for(count)
     rows = -(-count // columns)
     has_own_axes = any(panel.x is not None for panel in chart.panels)
-    places = _panel_places(count, columns, (90 if has_own_axes else 60) / (PANEL_HEIGHT * rows))
+    has_own_y = any(panel.y is not None for panel in chart.panels)
+    gaps = (
+        FREE_PANEL_GAP if has_own_y else PANEL_GAP,
+        (90 if has_own_axes else 60) / (PANEL_HEIGHT * rows),
+    )
+    places = _panel_places(count, columns, *gaps)
     traces = [
         trace | _panel_reference(chart, number, *places[number])
         for number, panel in enumerate(chart.panels)
@@ -256,14 +263,16 @@ def _height(chart: Chart, rows: int) -> int:
     return max(540, PANEL_HEIGHT * rows + 170)
 
 
-def _panel_places(count: int, columns: int, row_gap: float) -> list[tuple[Span, Span]]:
+def _panel_places(
+    count: int, columns: int, column_gap: float, row_gap: float
+) -> list[tuple[Span, Span]]:
     """Return where each panel is, row by row."""
     rows = -(-count // columns)
-    width = (1 - PANEL_GAP * (columns - 1)) / columns
+    width = (1 - column_gap * (columns - 1)) / columns
     height = (1 - row_gap * (rows - 1)) / rows
     places = []
     for number in range(count):
-        left = number % columns * (width + PANEL_GAP)
+        left = number % columns * (width + column_gap)
         top = 1 - number // columns * (height + row_gap)
         places.append(([left, left + width], [max(top - height, 0.0), top]))
     return places
@@ -310,7 +319,7 @@ def _axes_layout(chart: Chart, places: Places, columns: int) -> dict[str, Any]:
         x, y = _plane_axes(chart, number, columns)
         x |= {"domain": across, "anchor": _numbered("y", number)}
         y |= {"domain": upwards, "anchor": _numbered("x", number)}
-        if number:
+        if number and chart.panels[number].y is None:
             y["matches"] = "y"
         if number and all(panel.x is None for panel in chart.panels):
             x["matches"] = "x"
@@ -330,10 +339,11 @@ def _space_layout(chart: Chart) -> dict[str, Any]:
 
 def _plane_axes(chart: Chart, number: int, columns: int) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return both axes of a panel; only those at the left and lower edges have titles."""
-    count, axis = len(chart.panels), chart.panels[number].x
-    y = _axis_layout(chart.y, count)
+    count, panel = len(chart.panels), chart.panels[number]
+    axis = panel.x
+    y = _axis_layout(panel.y or chart.y, count)
     if number % columns:
-        y |= {"title": {"text": ""}, "showticklabels": False}
+        y |= {"title": {"text": ""}, "showticklabels": panel.y is not None}
     if axis is not None:
         return _axis_layout(axis, count), y
     x = _axis_layout(chart.x, count, 2 * MOST_NAMES // columns)
@@ -369,6 +379,8 @@ def _axis_layout(axis: ChartAxis, panels: int, most_names: int = MOST_NAMES) -> 
         ticks = log_ticks(*axis.ends)
     if ticks:
         layout |= {"tickvals": list(ticks), "ticktext": tick_texts(ticks)}
+    elif axis.is_whole and axis.ends[1] - axis.ends[0] <= MOST_UNIT_TICKS:
+        layout["dtick"] = 1
     return layout
 
 
@@ -563,21 +575,40 @@ def _point_traces(mark: Points, _panel: Panel, chart: Chart) -> list[Trace]:
 
 def _box_traces(mark: Boxes, _panel: Panel, chart: Chart) -> list[Trace]:
     colour = palette.level_colour(chart, mark.rank)
-    counts = [len(sample) for sample in mark.samples]
-    return [
-        _trace(
-            "box",
-            x=[x for x, count in zip(mark.x, counts, strict=True) for _ in range(count)],
-            y=[value for sample in mark.samples for value in sample],
-            line={"color": colour, "width": 1.5},
-            fillcolor=colour + "40",
-            quartilemethod="linear",
-            boxpoints="outliers",
-            boxmean=True,
-            offsetgroup=str(mark.rank),
-            **_legend(mark.name),
+    boxes, dots = list(mark.boxes), list(mark.dots)
+    common: dict[str, Any] = {"offsetgroup": str(mark.rank), **_legend(mark.name)}
+    traces = []
+    if boxes:
+        traces.append(
+            _trace(
+                "box",
+                x=[x for x, sample in boxes for _ in sample],
+                y=[value for _, sample in boxes for value in sample],
+                line={"color": colour, "width": 1.5},
+                fillcolor=colour + "40",
+                quartilemethod="linear",
+                boxpoints="outliers",
+                boxmean=True,
+                **common,
+            )
         )
-    ]
+    if dots:  # a box of which only the points are seen: so they stand beside those of other ranks
+        traces.append(
+            _trace(
+                "box",
+                x=[x for x, _ in dots],
+                y=[value for _, value in dots],
+                line={"color": "rgba(0,0,0,0)"},
+                fillcolor="rgba(0,0,0,0)",
+                boxpoints="all",
+                jitter=0,
+                pointpos=0,
+                marker={"color": colour, "size": 7},
+                hoveron="points",
+                **common,
+            )
+        )
+    return traces
 
 
 def _wedge_traces(mark: Wedges, _panel: Panel, chart: Chart) -> list[Trace]:

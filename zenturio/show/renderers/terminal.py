@@ -86,14 +86,14 @@ def _field_lines(chart: Chart, marks: Sequence[Line | Points]) -> list[str]:
     for symbol, mark in _with_symbols(marks):
         for across, up in _cells_of(mark):
             cells[HEIGHT - 1 - y.cell(up)][x.cell(across)] = symbol
-    ends = {0: _end_text(y.high), HEIGHT - 1: _end_text(y.low)}
+    ends = dict(zip((HEIGHT - 1, 0), _end_texts(y.low, y.high), strict=True))
     width = max(map(len, ends.values()))
     lines = [f"{chart.y.label_with_direction:>{width}}"]
     lines += [
         f"{ends.get(row, ''):>{width}} ┤{''.join(row_cells)}".rstrip()
         for row, row_cells in enumerate(cells)
     ]
-    low, high = _end_text(x.low), _end_text(x.high)
+    low, high = _end_texts(x.low, x.high)
     lines.append(f"{'':>{width}} └{'─' * WIDTH}")
     middle = WIDTH - len(low) - len(high)
     label = shorten(chart.x.label_with_direction, middle - 2)
@@ -105,8 +105,12 @@ def _field_lines(chart: Chart, marks: Sequence[Line | Points]) -> list[str]:
     return lines
 
 
-def _end_text(value: float) -> str:
-    return tick_text(float(f"{value:.4g}"))
+def _end_texts(low: float, high: float) -> tuple[str, str]:
+    """Return both ends of an axis with four digits, or as many as tell them apart."""
+    digits = next((n for n in range(4, 17) if f"{low:.{n}g}" != f"{high:.{n}g}"), 4)
+    if digits == 4:
+        return tick_text(float(f"{low:.4g}")), tick_text(float(f"{high:.4g}"))
+    return f"{low:.{digits}g}", f"{high:.{digits}g}"
 
 
 def _with_symbols(marks: Sequence[Line | Points]) -> Iterator[tuple[str, Line | Points]]:
