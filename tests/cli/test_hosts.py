@@ -192,6 +192,20 @@ def test_a_workflow_runs_on_this_machine_without_a_file_of_hosts(project, monkey
     text = zen("workflow", "run", "flow.json", *words, "--on", "local")
     assert "predicted s" in text
     assert "times what was predicted (median)" in text
+    # What was measured is recorded, and the next plan is made of it.
+    assert "plan with these times: --times flow-tasks" in text
+    table = facts("results", "flow-tasks")
+    rows = [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
+    assert len(rows) == 4
+    times = ("--times", "flow-tasks")
+    planned = facts("schedule", "flow.json", "--on", "identical:1", *times)["makespan"]
+    speed = rows[0]["speed"]
+    took = [row["seconds"] * row["speed"] for row in rows]
+    assert 0 < min(took) < planned < sum(took)
+    found = facts("workflow", "run", "flow.json", *words, "--on", "local", *times, "--record", "t")
+    measured = sorted(p["predicted"] * speed for p in found["predictions"])
+    assert sum(measured) == pytest.approx(planned)
+    assert len(facts("results", "t")["rows"]) == 2
 
 
 def test_an_algorithm_that_plans_no_single_tasks_is_refused_before_hosts_are_connected(project):

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from zenturio.query import Model, ResultTable
+    from zenturio.query.formula_shapes import Kind
     from zenturio.study.extract import Extraction
 
 
@@ -264,6 +265,12 @@ def fit(
             "--against-constant", help="Test whether the metric depends on the columns at all."
         ),
     ] = False,
+    as_model: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.json", help="Write the models, for zen schedule --times FILE.json."
+        ),
+    ] = None,
     where: Where = None,
     outside: All = False,
     machine: OfMachine = "",
@@ -278,22 +285,17 @@ def fit(
     Intervals of the coefficients are about 95%, and suppose that the formula is right.
 
     Examples: zen fit matmul --y wtime --x n --by threads; zen fit matmul --y wtime --x n --at
-    n=4096 --runners-up
+    n=4096 --runners-up; zen fit lapw1 --y wtime --x n --as-model lapw1.json
     """
-    from zenturio.errors import InputError, did_you_mean
-    from zenturio.query import KINDS, fit_each, fits, study_frame
     from zenturio.query import fit as fit_one
+    from zenturio.query import fit_each, fits, study_frame
     from zenturio.query.aggregates import Origins
     from zenturio.query.fit_certainty import chance_of_constant
     from zenturio.query.present import left_out_notes
     from zenturio.record.row_filter import RowChoice, read_round
     from zenturio.study.overview import opened_repository
 
-    wanted_kinds = names_in(kind)
-    for name in wanted_kinds:
-        if name not in KINDS:
-            raise InputError(f"--kind {name}", hint=did_you_mean(name, KINDS))
-    kinds = [name for name in KINDS if not wanted_kinds or name in wanted_kinds]
+    kinds = _kinds(kind)
     with opened_repository(db) as repository, output.copy_progress():
         condition, rows = expression(where, "--where"), RowChoice(machine, read_round(round_))
         keys = names_in(by)
@@ -320,6 +322,8 @@ def fit(
         if against_constant:
             facts["chance"] = chance_of_constant(part, y, names_in(x), kinds=kinds)
         listed.append(facts)
+    if as_model is not None:
+        _write_models(as_model, study, columns, listed)
     if json:
         output.facts(listed)
         return
@@ -330,6 +334,8 @@ def fit(
             typer.echo(f"    {line}")
     for note in (*left_out_notes(table.attrs["left_out"]), *Origins.of(table.attrs).notes):
         typer.echo(note)
+    if as_model:
+        typer.echo(f"wrote {as_model}; next: zen schedule WORKFLOW --times {as_model}")
 
 
 def extract(
@@ -461,6 +467,34 @@ def _write_on_terminal(text: str | bytes) -> None:
     if isinstance(text, bytes):
         raise InputError("this format cannot be shown in a terminal", hint="write a file: -o FILE")
     typer.echo(text, nl=False)
+
+
+def _kinds(text: str) -> "list[Kind]":
+    """The kinds of formula of --kind, all by default; InputError if one is none."""
+    from zenturio.errors import InputError, did_you_mean
+    from zenturio.query import KINDS
+
+    chosen = names_in(text)
+    for name in chosen:
+        if name not in KINDS:
+            raise InputError(f"--kind {name}", hint=did_you_mean(name, KINDS))
+    return [name for name in KINDS if not chosen or name in chosen]
+
+
+def _write_models(
+    path: Path, study: str, columns: dict[str, Any], listed: list[dict[str, Any]]
+) -> None:
+    """Write the models of *listed*, each with the values of its columns that were measured."""
+    import numpy as np
+
+    from zenturio.schedule.formats.task_times import write_time_models
+
+    models = []
+    for facts in listed:
+        part = _rows_of(columns, list(facts["by"]), tuple(facts["by"].values()))
+        values = {name: np.unique(np.asarray(part[name], float)).tolist() for name in facts["x"]}
+        models.append({"by": facts["by"], "formula": facts["formula"], "values": values})
+    write_time_models(path, study, listed[0]["y"], models)
 
 
 def _model_facts(keys: list[str], key: tuple[Any, ...], model: "Model") -> dict[str, Any]:

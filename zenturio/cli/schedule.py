@@ -13,6 +13,7 @@ from zenturio.cli.options import Json
 
 if TYPE_CHECKING:
     from zenturio.schedule.algorithm import AlgorithmDescription
+    from zenturio.schedule.formats.task_times import TaskTimes
     from zenturio.schedule.model.metrics import MoldablePlan
     from zenturio.schedule.model.plan import Plan
 
@@ -22,6 +23,17 @@ SHOWN = 12
 WIDTH = 60
 """Columns of a chart."""
 SHADES = " ░▒▓█"
+
+
+Times = Annotated[
+    str,
+    typer.Option(
+        "--times",
+        metavar="STUDY|MODEL",
+        help="Times of tasks: of a recorded study (STUDY:METRIC), or of a file that zen fit "
+        "--as-model wrote.",
+    ),
+]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -73,6 +85,7 @@ def schedule(
     budget: Annotated[
         str, typer.Option(metavar="COST", help="Take the shortest plan that costs no more.")
     ] = "",
+    times: Times = "",
     seed: Annotated[int, typer.Option(min=0, help="Random seed of the algorithm.")] = 0,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="PLAN.json", help="Write the plan.")
@@ -89,7 +102,8 @@ def schedule(
 
     Examples: zen schedule montage.json --on grid.toml; zen schedule wien2k --on identical:8
     --algorithm ga -o plan.json --gantt plan.html; zen schedule montage.json --on grid.toml --within
-    10s; zen schedule montage.json --on cloud.toml --front makespan+cost --deadline 1h
+    10s; zen schedule montage.json --on cloud.toml --front makespan+cost --deadline 1h; zen schedule
+    montage.json --on grid.toml --times montage-tasks
     """
     from zenturio.errors import InputError
     from zenturio.schedule.commands import PlanRequest, plan_report
@@ -109,6 +123,7 @@ def schedule(
         front=front,
         deadline=deadline,
         budget=budget,
+        times=read_times(times) if times else None,
     )
     with output.waiting(f"planning with {request.name}"), compiling_told():
         plan = request.plan()
@@ -161,6 +176,21 @@ def algorithms(
         _tell_one(descriptions[0])
     for message in map(str, broken):
         typer.echo(message, err=True)
+
+
+def read_times(text: str) -> "TaskTimes":
+    """Return the times of --times: models of a file, or what a study has recorded."""
+    from zenturio.query import study_frame
+    from zenturio.schedule.formats.task_times import MeasuredTimes, read_time_models
+    from zenturio.study.overview import opened_repository
+
+    if text.lower().endswith(".json"):
+        return read_time_models(Path(text))
+    study, _, metric = text.partition(":")
+    with opened_repository(None) as repository:
+        frame = study_frame(repository, study)
+    columns = {str(name): frame[name].tolist() for name in frame.columns}
+    return MeasuredTimes(study, columns, frame.attrs["parameters"], metric)
 
 
 def _tell(plan: "Plan | MoldablePlan", out: Path | None) -> None:

@@ -8,6 +8,7 @@ import typer
 from zenturio import quantities
 from zenturio.cli import output, terminal
 from zenturio.cli.options import Json, Trust
+from zenturio.cli.schedule import Times, read_times
 
 if TYPE_CHECKING:
     from zenturio.schedule.model.platform import Platform
@@ -94,6 +95,7 @@ def convert(
     on: Annotated[
         str, typer.Option(metavar="PLATFORM", help="Platform to write with it instead of its own.")
     ] = "",
+    times: Times = "",
     json: Json = False,
 ) -> None:
     """Write a workflow in another format.
@@ -101,14 +103,16 @@ def convert(
     Prints what the format cannot express. Machines are written as well if the format allows
     it; a file name that ends with .toml gets the machines only.
 
-    Examples: zen workflow convert montage.json montage.dot; zen workflow convert a.json grid.toml
+    Examples: zen workflow convert montage.json montage.dot; zen workflow convert a.json grid.toml;
+    zen workflow convert trace.txt flow.json --times flow-tasks
     """
     from zenturio.schedule.formats.files import read_instance, read_platform
 
     with output.waiting(f"reading {source}"):
         instance = read_instance(source)
     platform = read_platform(on) if on else instance.platform
-    _tell(out, instance.workflow, _write(instance.workflow, platform, out, form), json)
+    flow = _timed(instance.workflow, times)
+    _tell(out, flow, _write(flow, platform, out, form), json)
 
 
 def generate(
@@ -294,6 +298,23 @@ def _show(flow: "Workflow", platform: "Platform | None") -> None:
             typer.echo(f"{SHOWN} of {len(programs):,} programs; --json prints all")
 
 
+def _timed(flow: "Workflow", times: str) -> "Workflow":
+    """*flow* with the times of --times; prints which tasks keep theirs."""
+    if not times:
+        return flow
+    from zenturio.schedule.formats.task_times import with_times
+
+    timed = with_times(flow, read_times(times))
+    if timed.untimed:
+        named = ", ".join(timed.untimed[:3]) + ", ..." * (len(timed.untimed) > 3)
+        typer.echo(
+            f"{times} has no times of {len(timed.untimed):,} of {len(flow):,} tasks, which keep "
+            f"theirs: {named}",
+            err=True,
+        )
+    return timed.workflow
+
+
 SHOWN_RUNS = 20
 """Maximum number of runs listed."""
 
@@ -329,6 +350,13 @@ def run(
     iterations: Annotated[
         int, typer.Option(min=1, help="Maximum iterations of a loop; more are an error.")
     ] = 100,
+    times: Times = "",
+    record: Annotated[
+        str,
+        typer.Option(
+            metavar="STUDY", help="Study in which times of tasks are recorded; default: NAME-tasks."
+        ),
+    ] = "",
     gantt: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Draw a Gantt chart: .html, .svg, .png or .pdf."),
@@ -347,23 +375,26 @@ def run(
     algorithm (-a moldable-global, cpa ...) gives each task with a curve its number of cores, at
     most those of one host: {cores} in the command, and OMP_NUM_THREADS.
 
-    Printed are the time that each task was planned with, and the time that it took.
+    Printed are the time that each task was planned with, and the time that it took. Both are
+    recorded in a study, from which --times STUDY takes the times for the next run.
 
     Examples: zen workflow run flow.json --command './task {task}' --file task --on local; zen
     workflow run flow.json --command 'python3 task.py {task}' --file task.py --hand-on '*.dat' --on
-    hosts.toml --gantt flow.svg
+    hosts.toml --gantt flow.svg; zen workflow run flow.json --command './task {task}' --file task
+    --on local --times flow-tasks
     """
     from zenturio.execute.hosts.executor import Hosts, HostsSettings
     from zenturio.execute.hosts.hosts_file import LOCAL, local_hosts_file
     from zenturio.execute.hosts.workflow_run import TaskTemplate, run_workflow
-    from zenturio.record.open import FOLDER, project_folder
+    from zenturio.record.open import FOLDER, open_repository, project_folder
     from zenturio.schedule.algorithm import make_workflow_planner
     from zenturio.schedule.formats.plan_json import trace_facts
     from zenturio.schedule.generators.generator import instance_of
+    from zenturio.study.task_records import default_study, record_task_times
 
     terminal.outlive_readers()
     make_workflow_planner(algorithm)  # an unsuitable one is refused before hosts are connected
-    flow = instance_of(source, {}, 0).workflow
+    flow = _timed(instance_of(source, {}, 0).workflow, times)
     doing = TaskTemplate(command, tuple(file or []), tuple(hand_on or []), iterations)
     place = Hosts(
         project_folder() / FOLDER,
@@ -372,15 +403,23 @@ def run(
     )
     with place, output.waiting("running"):
         trace = run_workflow(flow, doing, place, algorithm)
+    study = record or default_study(flow.name)
+    repository = open_repository(None)
+    try:
+        record_task_times(repository, study, trace)
+    finally:
+        repository.close()
     if gantt is not None:
         from zenturio.show.chart_files import save
         from zenturio.show.charts.schedule_charts import gantt as drawn
 
         save(drawn(trace), gantt)
     if json:
-        output.facts({**trace_facts(trace), "predictions": _predictions(trace)})
+        facts = {**trace_facts(trace), "predictions": _predictions(trace), "study": study}
+        output.facts(facts)
     else:
         _print_trace(trace)
+        typer.echo(f"recorded in {study}; plan with these times: --times {study}")
 
 
 def _predictions(trace: "ExecutionTrace") -> list[dict[str, Any]]:

@@ -20,6 +20,7 @@ from zenturio.schedule.algorithm import describe, make, make_task_scheduler, nam
 from zenturio.schedule.cluster.replay import Replay, read_job_log, replay
 from zenturio.schedule.formats.files import read_platform
 from zenturio.schedule.formats.plan_json import read_plan
+from zenturio.schedule.formats.task_times import TaskTimes, with_times
 from zenturio.schedule.generators.generator import ProblemCache
 from zenturio.schedule.model.loops import LoopIterations, find_loops, single_iteration_problem
 from zenturio.schedule.model.metrics import MoldablePlan, metric, metrics
@@ -217,13 +218,15 @@ class PlanRequest:
     """Time in which the plan must end, such as 1h."""
     budget: str = ""
     """What the plan may cost."""
+    times: TaskTimes | None = None
+    """Measured times of tasks, instead of those of the workflow."""
 
     @classmethod
     def read(cls, words: Sequence[str], folder: Path) -> PlanRequest:
         """Parse the arguments of ``zen schedule``."""
         arguments = ParsedArguments.read("zen schedule", words, SCHEDULE_OPTIONS)
         names = ("on", "algorithm", "objective", "within", "front", "deadline", "budget")
-        texts = {n: v for n, v in arguments.options.items() if n in names}
+        texts: dict[str, Any] = {n: v for n, v in arguments.options.items() if n in names}
         return cls(
             arguments.only("zen schedule"),
             **texts,
@@ -261,6 +264,9 @@ class PlanRequest:
         kind: Any = MoldableProblem if algorithm.kind == "moldable" else Problem
         problems = cache or ProblemCache()
         problem = problems.problem(self._file(self.workflow), self._file(self.on), kind)
+        if self.times is not None:
+            flow = with_times(problem.workflow, self.times).workflow
+            problem = kind.of(flow, problem.platform)
         plan: Plan | MoldablePlan = check(algorithm.plan(problem))
         return plan
 

@@ -105,7 +105,8 @@ def _concatenated(columns: list[Indices]) -> Indices:
 
 _PLAIN_KEYS = {"name", "work", "program"}
 _TEXTS = ("kind", "machine", "target", "program", "tag")
-_TASK_KEYS = ("name", "work", *_TEXTS, "cores", "memory", "accelerators", "times", "curve", "sweep")
+_TASK_KEYS = ("name", "work", *_TEXTS, "cores", "memory", "accelerators", "times", "curve", "point",
+              "sweep")  # fmt: skip
 TASK_COLUMNS = ("name", "work", "program", "programs", "more")
 
 
@@ -264,7 +265,19 @@ def _read_task(
         tuple(_read_seconds(document, time, (*path, "times", i)) for i, time in enumerate(times)),
         _read_curve(document, row.get("curve"), (*path, "curve")),
         document.whole(row.get("accelerators", 0), (*path, "accelerators"), 0),
+        _read_point(document, row.get("point", {}), (*path, "point")),
     )
+
+
+def _read_point(
+    document: FormatDocument, value: Any, path: KeyPath
+) -> tuple[tuple[str, str | float], ...]:
+    if not isinstance(value, dict):
+        document.wrong(path, "point is an object of parameters and their values")
+    for name, item in value.items():
+        if not isinstance(item, str | int | float):
+            document.wrong((*path, name), f"{name} is neither a number nor a text")
+    return tuple(value.items())
 
 
 def _read_seconds(document: FormatDocument, value: Any, path: KeyPath) -> float:
@@ -300,6 +313,8 @@ def task_row(task: WorkflowTask) -> dict[str, Any]:
         row["times"] = [None if time == float("inf") else time for time in task.times]
     if task.curve:
         row["curve"] = {"nodes": list(task.curve.nodes), "seconds": list(task.curve.seconds)}
+    if task.point:
+        row["point"] = dict(task.point)
     return row
 
 

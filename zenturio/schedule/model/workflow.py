@@ -46,6 +46,8 @@ class WorkflowTask:
     curve: ScalingCurve | None = None
     """Seconds by number of nodes, if the task is moldable."""
     accelerators: int = 0
+    point: tuple[tuple[str, str | float], ...] = ()
+    """What it computes, as parameters and values: measured times and models are looked up there."""
 
 
 @dataclass(frozen=True)
