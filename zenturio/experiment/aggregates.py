@@ -151,13 +151,19 @@ def _ranks(values: Sequence[Number]) -> list[float]:
 
 
 def variance(values: Sequence[Number]) -> float | None:
-    """The sample's variance (n - 1); None where `deviation` is."""
+    """The sample's variance (n - 1); None where `deviation` is.
+
+    R. A. Fisher: Statistical Methods for Research Workers (1925).
+    """
     spread = deviation(values)
     return None if spread is None else spread * spread
 
 
 def standard_error(values: Sequence[Number]) -> float | None:
-    """The standard error of the mean: the deviation by the root of the number of values."""
+    """The standard error of the mean: the deviation by the root of the number of values.
+
+    Student: The probable error of a mean, Biometrika 6 (1908).
+    """
     spread = deviation(values)
     return None if spread is None else spread / math.sqrt(len(values))
 
@@ -183,7 +189,10 @@ def quantile(values: Sequence[Number], share: float) -> float | None:
 
 
 def interquartile_range(values: Sequence[Number]) -> float | None:
-    """The distance of the upper from the lower quartile; None of no values."""
+    """The distance of the upper from the lower quartile; None of no values.
+
+    With the quantiles of Hyndman & Fan (1996), definition 7.
+    """
     low, high = quantile(values, 0.25), quantile(values, 0.75)
     if low is None or high is None or math.isinf(low) or math.isinf(high):
         return None
@@ -191,7 +200,11 @@ def interquartile_range(values: Sequence[Number]) -> float | None:
 
 
 def geometric_mean(values: Sequence[Number]) -> float | None:
-    """The root of the product: of ratios and times; None where a value is not positive."""
+    """The root of the product: of ratios and times; None where a value is not positive.
+
+    P. J. Fleming & J. J. Wallace: How not to lie with statistics: the correct way to summarize
+    benchmark results, Communications of the ACM 29 (1986).
+    """
     if not values or min(values) <= 0 or not math.isfinite(max(values)):
         return None
     return math.exp(math.fsum(map(math.log, values)) / len(values))

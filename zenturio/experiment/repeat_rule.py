@@ -85,7 +85,10 @@ class RepeatRule:
 
 
 def relative_width(values: Sequence[float]) -> float | None:
-    """How far the 95% interval of the median reaches from it, as a share; None if it has none."""
+    """How far the 95% interval of the median reaches from it, as a share; None if it has none.
+
+    The interval is that of Hahn & Meeker (1991), see `median_interval`.
+    """
     interval, centre = median_interval(values), median(values)
     if interval is None or centre is None:
         return None
@@ -99,7 +102,9 @@ def depends_on_order(values: Sequence[float]) -> bool:
     """Whether values resemble those before them: under drift, bursts or a warm-up.
 
     The serial correlation of independent values is 0 but for a bias of -1/n, with a deviation of
-    about 1/sqrt(n).
+    about 1/sqrt(n): M. G. Kendall: Note on bias in the estimation of autocorrelation, Biometrika 41
+    (1954); M. S. Bartlett: On the theoretical specification and sampling properties of
+    autocorrelated time-series, J. R. Statist. Soc. Supplement 8 (1946).
     """
     correlation = serial_correlation(values)
     if correlation is None:

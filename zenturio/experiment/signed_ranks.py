@@ -43,7 +43,10 @@ def signed_rank_level(blocks: int, statistic: int) -> float:
 
 
 def signed_rank_quantile(blocks: int, alpha: float) -> int | None:
-    """Return the largest q with 2 P(W <= q) <= *alpha*; None where even q = 0 is too likely."""
+    """Return the largest q with 2 P(W <= q) <= *alpha*; None where even q = 0 is too likely.
+
+    Hollander, Wolfe & Chicken (2014), 3.1 and table A.4.
+    """
     if blocks > EXACT_BLOCKS:
         middle, spread = _signed_rank_moments(blocks)
         q = math.floor(NormalDist(middle, spread).inv_cdf(alpha / 2) - 0.5)

@@ -106,8 +106,10 @@ def real_column(columns: Mapping[str, Any], name: str) -> np.ndarray:
 
 
 def _likelier_noise(off: np.ndarray, means: np.ndarray, counts: np.ndarray) -> Noise | None:
-    """Under which noise the deviations of the repeats are likelier (Gauss); None without repeats.
+    """Under which noise the deviations of the repeats are likelier; None without repeats.
 
+    The likelihood is the restricted one: H. D. Patterson & R. Thompson: Recovery of inter-block
+    information when block sizes are unequal, Biometrika 58 (1971).
     By row: how far it is from the mean of its point, that mean, and how many rows the point has.
     """
     # A point of k rows has k - 1 free deviations.
@@ -257,7 +259,9 @@ def _tries(kinds: Iterable[Kind], data: FitPoints) -> list[_Try]:
 def _try(shape: FormulaShape, among: int, data: FitPoints) -> _Try | None:
     """None where the points are too few or cannot determine the coefficients.
 
-    The errors come from the hat matrix: exact for sums, and to first order for the others.
+    The error at a left-out point is the residual over 1 - leverage, without a refit: D. M. Allen:
+    The relationship between variable selection and data augmentation and a method for prediction,
+    Technometrics 16 (1974). That is exact for sums, and to first order for the others.
     """
     spare = 2 if shape.kind == "performance" else 1
     if data.points < shape.size + spare:
@@ -265,7 +269,6 @@ def _try(shape: FormulaShape, among: int, data: FitPoints) -> _Try | None:
     coefficients = shape.solve(data.columns, data.y, data.root)
     if coefficients is None:
         return None
-    # The error at a left-out point is the residual over 1 - leverage (Allen 1974, PRESS): no refit.
     basis, _ = np.linalg.qr(shape.slopes(data.columns, coefficients) * data.root[:, None])
     leverage = (basis**2).sum(axis=1)
     off = (data.y - shape.values(data.columns, coefficients)) * data.root

@@ -147,7 +147,9 @@ def variance_shares(values: Reals, factors: Sequence[str]) -> tuple[tuple[Factor
     """Return the shares of *values* at a saltelli design, and how many of its rows were complete.
 
     *values* are those of the rows A, of B, and of A with each factor of B, one block after the
-    other; NaN where a value is missing.
+    other; NaN where a value is missing. A. Saltelli and others: Variance based sensitivity analysis
+    of model output, Computer Physics Communications 181 (2010); the total ones of M. J. W. Jansen:
+    Analysis of variance designs for model output, Computer Physics Communications 117 (1999).
     """
     blocks = values.reshape(len(factors) + 2, -1)
     complete = blocks[:, np.isfinite(blocks).all(axis=0)]
@@ -190,7 +192,9 @@ def elementary_effects(
     """Return the effects of *values* along trajectories, and how many of these were complete.
 
     *values* has a row for each trajectory; *changed* names, for each of its steps, the factor by
-    its number.
+    its number. M. D. Morris: Factorial sampling plans for preliminary computational experiments,
+    Technometrics 33 (1991); sizes as means of absolute values: F. Campolongo, J. Cariboni & A.
+    Saltelli, Environmental Modelling & Software 22 (2007).
     """
     complete = np.isfinite(values).all(axis=1)
     used = int(complete.sum())
@@ -217,7 +221,11 @@ def elementary_effects(
 
 
 def _percentiles(samples: Reals) -> Interval:
-    """Return the middle 95% of bootstrap *samples*."""
+    """Return the middle 95% of bootstrap *samples*.
+
+    B. Efron: Nonparametric standard errors and confidence intervals, Canadian J. Statistics 9
+    (1981).
+    """
     tail = 50 * (1 - CONFIDENCE)
     low, high = np.percentile(samples, [tail, 100 - tail])
     return Interval(float(low), float(high))

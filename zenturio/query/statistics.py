@@ -50,7 +50,7 @@ def _floats(values: Sequence[float] | np.ndarray) -> Sequence[float]:
 
 
 def half_width(values: Sequence[float] | np.ndarray, confidence: float = CONFIDENCE) -> float:
-    """Half of Student's interval of the mean; NaN of fewer than two values."""
+    """Half of Student's interval (1908) of the mean; NaN of fewer than two values."""
     count = len(values)
     if count < 2:
         return math.nan

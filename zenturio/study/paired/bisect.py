@@ -287,5 +287,5 @@ def _spread(differences: Sequence[float]) -> float:
 
 
 def _log_density(offset: float, spread: float) -> float:
-    """Return the logarithm of Student's density, without its constants."""
+    """Return the logarithm of Student's density (1908), without its constants."""
     return -(FREEDOM + 1) / 2 * math.log1p((offset / spread) ** 2 / FREEDOM)
