@@ -223,6 +223,20 @@ def test_what_was_submitted_while_none_served_is_run_by_the_next(lab, serving):
     first.process.send_signal(signal.SIGKILL)
     first.process.communicate()
     until(lambda: not answers(first.link))  # its pages end with it
+    zen("submit", "slow.sh", cwd=lab)
+    killed = serving()
+    killed.until("slow", "running", lent=2)
+    killed.process.send_signal(signal.SIGKILL)
+    killed.process.communicate()
+    line = next(line for line in zen("queue", cwd=lab).out.splitlines() if " slow " in line)
+    assert "stopped" in line
+    assert "the next zen serve resumes it" in line
+    status = zen("status", "slow", cwd=lab).out
+    assert "interrupted" in status
+    assert "to resume: zen serve (it is in the queue)" in status
+    assert "n=" not in status  # nothing runs
+    zen("cancel", "slow", cwd=lab)
+    assert "to resume: zen run slow.sh" in zen("status", "slow", cwd=lab).out
     service = serving()
     service.until("quick", "done")
     service.until("other", "done")

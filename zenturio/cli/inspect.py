@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -74,7 +75,9 @@ def status(
     # Causes take a query of their own: only where a single study was asked for.
     failed = output.failures_of_study(study, db) if study is not None and statuses[0].failed else []
     outside = _outside(db, statuses)
-    running = _running(db, study) if study is not None and statuses[0].running else {}
+    # Records of a driver that died still say "running".
+    at_work = study is not None and statuses[0].running and statuses[0].drivers
+    running = _running(db, study) if study is not None and at_work else {}
     if json:
         facts = [{**_standing_facts(item), "outside": outside[item.study]} for item in statuses]
         study_facts = {"running_experiments": running, "failures": output.failure_facts(failed)}
@@ -225,15 +228,27 @@ def _standing_line(status: "StudyStatus", db: str | None) -> str:
     for driver in status.drivers:
         line += f"\n  driver: process {driver.pid} on {driver.host} since {utc_time(driver.since)}"
     if status.left and not status.drivers:
-        resume = "zen run"
-        if status.command:
-            resume = output.command_to_type(*status.command, db=db)
-        elif status.verb:
-            resume = f"repeat the call (study.{status.verb}, zen {status.verb})"
-        elif status.place:
-            resume = output.command_to_type("attach", status.study, db=db)
-        line += f"\n  no driver is running; to resume: {resume}"
+        line += f"\n  no driver is running; to resume: {_resume_command(status, db)}"
     return line
+
+
+def _resume_command(status: "StudyStatus", db: str | None) -> str:
+    """Return what resumes a study that nobody drives."""
+    from zenturio.study.overview import queued_paths
+
+    if status.command:
+        return output.command_to_type(*status.command, db=db)
+    if status.verb:
+        return f"repeat the call (study.{status.verb}, zen {status.verb})"
+    if status.place:
+        return output.command_to_type("attach", status.study, db=db)
+    paths = status.program_paths
+    if paths and paths in queued_paths(db):
+        return "zen serve (it is in the queue)"
+    here = Path.cwd()
+    files = map(Path, paths)
+    short = (str(path.relative_to(here) if path.is_relative_to(here) else path) for path in files)
+    return output.command_to_type("run", *short, db=db)
 
 
 def _several(status: "StudyStatus") -> str:

@@ -264,16 +264,20 @@ def _turns(submission: "StudySubmission") -> str:
 
 
 def _row(submission: "StudySubmission") -> tuple[Any, ...]:
-    progress = submission.progress
+    from zenturio.study.service.submission_queue import service_has_exited
+
+    progress, turn = submission.progress, str(submission.turn)
     done = f"{progress['done']:,}/{progress['total']:,}" if progress.get("total") else ""
-    lent = progress.get("lent", 0) if submission.turn == "running" else ""
+    lent = progress.get("lent", 0) if turn == "running" else ""
     slowdown = f"{progress['slowdown']:.2f}" if "slowdown" in progress else ""
     cause = submission.cause.splitlines()[0] if submission.cause else ""
     if "waits_for" in progress and submission.turn in ("waiting", "running"):
         cause = f"waits for {progress['waits_for']}"
+    if service_has_exited(submission):
+        turn, lent, cause = "stopped", "", "its service was killed; the next zen serve resumes it"
     user = submission.user if submission.verified else f"{submission.user} (unverified)"
     return (
-        submission.number, user, submission.study, submission.turn, done, lent, slowdown,
+        submission.number, user, submission.study, turn, done, lent, slowdown,
         utc_time(submission.submitted), cause,
     )  # fmt: skip
 

@@ -79,6 +79,11 @@ class StudyStatus:
     """The SHA-256 of each file of that definition."""
 
     @property
+    def program_paths(self) -> tuple[str, ...]:
+        """The files that were run, where that is known."""
+        return tuple(map(str, self.notes.get("paths", ())))
+
+    @property
     def machines(self) -> dict[str, int]:
         """Results by kind of machine."""
         return by_machine(self.results)
@@ -151,6 +156,13 @@ def study_statuses(db: str | None) -> list[StudyStatus]:
         if db is not None:
             raise
         return []
+
+
+def queued_paths(db: str | None) -> frozenset[tuple[str, ...]]:
+    """Return the files of each study that waits for a service, or that one runs."""
+    with opened_repository(db) as repository:
+        submissions = repository.submissions(("waiting", "running"))
+        return frozenset(tuple(map(str, s.request.get("paths", ()))) for s in submissions)
 
 
 def _status(repository: Repository, standing: StudyStanding) -> StudyStatus:

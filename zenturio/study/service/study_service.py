@@ -41,6 +41,7 @@ from zenturio.study.service.submission_queue import is_signed
 from zenturio.study.service.submitted_program import SubmittedFolders, SubmittedProgram
 from zenturio.study.stages.pipeline import Pipeline
 from zenturio.study.study_request import StudyRequest
+from zenturio.system.processes import process_birth
 
 SubmissionEnd = Literal["done", "failed", "later", "stopped"]
 """All was run; it cannot be run; somebody else has it or the repository is away; we stopped it."""
@@ -145,6 +146,7 @@ class SubmissionWorker:
             "studies": self._studies,
             "pid": os.getpid(),
             "host": socket.gethostname(),
+            "born": process_birth(os.getpid()) or "",
             "spent": round(spent, 3),
             "ran": ended,
             "alone": round(seconds_alone(load.total, mean, slots), 3),

@@ -16,7 +16,7 @@ from typing import Any
 from zenturio import trust
 from zenturio.errors import ConflictError, NotFoundError, PlaceError
 from zenturio.files import FileLock, is_locked, lock_holder
-from zenturio.record import Lease, Repository, StudySubmission
+from zenturio.record import DriverProcess, Lease, Repository, StudySubmission
 from zenturio.record.repository import not_your_submission
 from zenturio.study.service.submitted_program import collect_program
 from zenturio.study.study_request import StudyRequest
@@ -137,6 +137,20 @@ def cancel_submission(
             raise PlaceError(f"the service, process {service[1]}, does not stop {submission.study}")
         sleep(LOOK)
     return submission
+
+
+def service_has_exited(submission: StudySubmission) -> bool:
+    """Return whether the service that was to run a submission has certainly ended.
+
+    One that was killed leaves it running in the queue, until the next service finds it there.
+    """
+    facts = submission.progress
+    return (
+        submission.turn == "running"
+        and DriverProcess(
+            str(facts.get("host", "")), int(facts.get("pid", 0)), str(facts.get("born", "")), ""
+        ).has_exited()
+    )
 
 
 def submissions_of(repository: Repository, study: str) -> tuple[StudySubmission, ...]:
