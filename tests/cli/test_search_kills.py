@@ -141,3 +141,21 @@ def test_a_search_in_time_ends_in_time_and_tries_whole_points(tmp_path):
     assert 0 < told["total"] < 1000
     assert told["unfinished"] == 0
     assert told["ok"] + told["failed"] == told["total"]
+
+
+def test_a_search_learns_from_an_earlier_version_only_when_asked(tmp_path):
+    written(tmp_path)
+    zen("run", "hill.py", "--search", "random", "--budget", 30, cwd=tmp_path, code=3)
+    changed = PROGRAM.replace("1000 -", "990 -").replace("0.01 + 0.03 * (x % 3)", "0")
+    (tmp_path / "hill.py").write_text(changed)
+    command = ["run", "hill.py", "--search", "random", "--budget", 16, "--seed", 5]
+    assert "advise" not in zen(*command, "--dry-run", cwd=tmp_path).out
+    command += ["--learn-from", "hill", "--json"]
+    first = zen(*command, cwd=tmp_path, code=3).facts
+    (note,) = first["notes"]
+    assert "points of hill advise the search" in note
+    # What it learns from is recorded: hill is another study by now, and the search goes its way.
+    again = zen(*command, cwd=tmp_path, code=None).facts
+    assert (again["known"], again["ok"], again["notes"]) == (16, 0, [note])
+    lost = zen("run", "hill.py", "--search", "--learn-from", "nil", cwd=tmp_path, code=None)
+    assert "nil" in lost.err

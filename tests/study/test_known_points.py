@@ -1,14 +1,19 @@
 """The points that a search begins with, and that it begins with again after an interruption."""
 
+import json
 from types import SimpleNamespace
 
+import pytest
+
 from zenturio.annotate.model import Goal
+from zenturio.errors import InputError
 from zenturio.experiment import Outcome
 from zenturio.expression import parse
 from zenturio.record import Field
 from zenturio.space import Space, span
 from zenturio.study.driver import known_points
-from zenturio.study.driver.known_points import KnownPoints
+from zenturio.study.driver.known_points import KnownPoints, collect_advice
+from zenturio.study.driver.search_source import SearchSpec
 
 GOALS = (Goal("minimize", parse("cost")),)
 
@@ -68,3 +73,34 @@ def test_frozen_points_are_the_same_when_there_are_more_results(monkeypatch):
     resumed = collect(Results(range(1, 301)), space, tuple(begun))
     assert list(resumed.items()) == list(begun.items())
     assert collect(Results(range(1, 301)), space, ()) == {}
+
+
+def test_advice_is_frozen_when_the_search_begins():
+    spec = SearchSpec("random", learn_from="old", known=(), advice=(((1, "a"), 0.5),))
+    notes = {"search": json.loads(json.dumps(spec.note()))}
+    again = SearchSpec("random", learn_from="old").resumed(notes, 1)
+    assert again.advice == spec.advice
+    assert SearchSpec("random", learn_from="other").resumed(notes, 1).advice == ()
+
+
+class MeasuredTwice(Results):
+    """A study whose points have two repeats here and one elsewhere, which is better."""
+
+    def column_pages(self, _study, _request):
+        numbers = [*range(600, 0, -1), *range(600, 0, -1), 7]
+        costs = [n / 2 for n in numbers[:600]] + [n / 2 + 1.0 for n in numbers[:600]] + [-1.0]
+        yield SimpleNamespace(
+            parameters={"n": numbers}, metrics={"cost": costs}, machines=[1] * 1200 + [2]
+        )
+
+
+def test_advice_is_of_one_machine_of_this_space_and_of_all_ranks():
+    advice = collect_advice(MeasuredTwice([]), "s", Space(n=span(1, 500)), GOALS[0])
+    assert [values for (values,), _ in advice[:100]] == list(range(1, 101))
+    assert [score for _, score in advice[:3]] == [1.0, 1.5, 2.0]
+    assert len(advice) <= 300
+    assert advice[-1][0] == (499,)
+    with pytest.raises(InputError, match="none of its results"):
+        collect_advice(MeasuredTwice([]), "s", Space(n=span(3000, 3001)), GOALS[0])
+    with pytest.raises(InputError, match="no parameter m"):
+        collect_advice(MeasuredTwice([]), "s", Space(m=span(1, 2)), GOALS[0])

@@ -111,6 +111,13 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="Setting of the search engine."),
 ]
+LearnFrom = Annotated[
+    str,
+    typer.Option(
+        metavar="STUDY",
+        help="Let results of another version or machine advise the search, such as train@1.",
+    ),
+]
 Objective = Annotated[
     str, typer.Option(metavar="'MINIMIZE expr'", help="Objective; default: that of the file.")
 ]

@@ -57,6 +57,7 @@ def run(
     budget: options.Budget = "",
     stop: options.Stop = None,
     settings: options.Settings = None,
+    learn_from: options.LearnFrom = "",
     objective: options.Objective = "",
     seed: options.Seed = 0,
     only: options.Only = "missing",
@@ -131,6 +132,7 @@ def run(
         tuple(settings or ()), objective, seed, only, name or "", on, machine, again,
         each_machine, jobs, fail_fast, go_on, keep, pin, batch, join, order,
         tuple(observe or ()), quiet_machine, design,
+        learn_from,
     )  # fmt: skip
     place = request.place_options
     application = request.application()

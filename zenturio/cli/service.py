@@ -116,6 +116,7 @@ def submit(
     budget: options.Budget = "",
     stop: options.Stop = None,
     settings: options.Settings = None,
+    learn_from: options.LearnFrom = "",
     objective: options.Objective = "",
     seed: options.Seed = 0,
     only: options.Only = "missing",
@@ -145,7 +146,7 @@ def submit(
     request = StudyRequest(
         tuple(paths), tuple(param or ()), limit, sample, search, budget, tuple(stop or ()),
         tuple(settings or ()), objective, seed, only, name or "", on, machine, again,
-        each_machine, order=order, design=design,
+        each_machine, order=order, design=design, learn_from=learn_from,
     )  # fmt: skip
     repository = open_repository(db)
     try:

@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from zenturio.errors import InputError, did_you_mean
+from zenturio.search.advised_search import AdvisedSearch
 from zenturio.search.compiled_search import is_kernel, search_compiled
 from zenturio.search.engine import SearchProblem, make
 from zenturio.search.loop import (
@@ -45,6 +46,7 @@ def search(
     jobs: int = 1,
     cached: Mapping[Point, Scores] | None = None,
     known: Mapping[Point, Scores | float] | None = None,
+    learn_from: Mapping[Point, Scores | float] | None = None,
     allow_repeats: bool = False,
     **settings: Any,
 ) -> SearchResult:
@@ -62,12 +64,18 @@ def search(
 
     The same seed and *jobs* make the same trials, whichever evaluation finishes first. Points in
     *cached* are not evaluated, and use budget if the engine proposes them. The engine learns from
-    the points in *known* before it proposes any; they use no budget. No point is evaluated twice,
+    the points in *known* before it proposes any; they use no budget. Points in
+    *learn_from* have scores of another version or machine: they are no results of this search, and
+    its engine is never told of them; the best ones are tried once ranks of both agree, and at most
+    one trial in ten is spent on such points without an improvement. No point is evaluated twice,
     except with *allow_repeats* or by a kernel.
     """
     ordering, limit, rules = Directions(directions), parse_budget(budget), parse_stop_rules(stops)
     problem = SearchProblem(space, ordering, seed, limit.trials, allow_repeats, jobs)
     searcher = make(engine, problem, settings)
+    if learn_from:
+        scores = {point: scores_for(ordering, score) for point, score in learn_from.items()}
+        searcher = AdvisedSearch(searcher, problem, scores)
     takes = takes or ("kernel" if is_kernel(objective) else "point")
     if takes not in get_args(Takes):
         raise InputError(f"takes={takes!r}", hint=did_you_mean(takes, get_args(Takes)))
@@ -76,7 +84,7 @@ def search(
     if jobs > 1 and takes != "point":
         raise InputError(f"jobs={jobs} is for objectives that take a point", hint="jobs=1")
     if takes == "kernel":
-        if known:
+        if known or learn_from:
             raise InputError(
                 "a search with a compiled objective takes no known points",
                 hint="takes='point' and a function that is not compiled",

@@ -9,6 +9,7 @@ from typing import Any
 
 from zenturio.errors import InputError
 from zenturio.files import read_regular, write_whole
+from zenturio.search.advised_search import AdvisedSearch
 from zenturio.search.api import scores_for
 from zenturio.search.engine import SearchProblem, make
 from zenturio.search.loop import PendingTrial, SearchLoop, parse_budget, parse_stop_rules
@@ -45,10 +46,12 @@ class Optimization:
         slots: int = 1,
         stops: Iterable[str] | str = (),
         known: Mapping[Point, Any] | None = None,
+        learn_from: Mapping[Point, Any] | None = None,
         **settings: Any,
     ) -> None:
         ordering = Directions(directions)
         scores = {point: scores_for(ordering, score) for point, score in (known or {}).items()}
+        advice = {p: scores_for(ordering, score) for p, score in (learn_from or {}).items()}
         rules = [stops] if isinstance(stops, str) else list(stops)
         self.space = space
         self._definition: dict[str, Any] = {
@@ -59,13 +62,15 @@ class Optimization:
             "slots": slots,
             "stops": rules,
             "known": [[self._values(point), list(score)] for point, score in scores.items()],
+            "learn_from": [[self._values(point), list(score)] for point, score in advice.items()],
             "settings": settings,
         }
         limits = parse_budget(budget)
         problem = SearchProblem(space, ordering, seed, limits.trials, slots=slots)
-        self._loop = SearchLoop(
-            make(engine, problem, settings), ordering, limits, parse_stop_rules(rules), known=scores
-        )
+        searcher = make(engine, problem, settings)
+        if advice:
+            searcher = AdvisedSearch(searcher, problem, advice)
+        self._loop = SearchLoop(searcher, ordering, limits, parse_stop_rules(rules), known=scores)
         self._pending: dict[int, PendingTrial] = {}
         self._events: list[list[Any]] = []
         """What was asked (number, values) and told (number, scores), in this order."""
@@ -144,21 +149,23 @@ class Optimization:
         try:
             state = json.loads(read_regular(Path(path), MOST_BYTES))
             events, settings = state.pop("events"), state.pop("settings")
-            known = (
-                {space.find(values): tuple(score) for values, score in state.pop("known")}
-                if state["space"] == fingerprint(space)
-                else None
+            is_same_space = state["space"] == fingerprint(space)
+            known, learn_from = (
+                {space.find(values): tuple(score) for values, score in state.pop(name, ())}
+                if is_same_space
+                else {}
+                for name in ("known", "learn_from")
             )
             number = state.pop("format")
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise InputError(f"{path} is not a saved search: {error}") from error
-        if number != FORMAT or known is None:
+        if number != FORMAT or not is_same_space:
             raise InputError(
                 f"{path} is a search of another space, or of another version of zenturio",
                 hint="load it with the space that it was saved with",
             )
         del state["space"]
-        search = cls(space, known=known, **state, **settings)
+        search = cls(space, known=known, learn_from=learn_from, **state, **settings)
         for trial_number, content in events:
             search._replay(path, trial_number, content)
         return search

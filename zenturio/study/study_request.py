@@ -70,6 +70,8 @@ class StudyRequest:
     """Whether experiments start only while this machine is quiet."""
     design: str = ""
     """Points that are chosen beforehand: ``saltelli:128``."""
+    learn_from: str = ""
+    """The study of another version or machine whose results advise a search."""
     project: str = ""
     """The project of who submitted it, on a database that several share."""
 
@@ -114,7 +116,9 @@ class StudyRequest:
 
     def search_spec(self) -> SearchSpec | None:
         """Return how points are searched for; None if they are not."""
-        spec = read_search(self.search, self.settings, self.budget, self.stop, self.seed)
+        spec = read_search(
+            self.search, self.settings, self.budget, self.stop, self.seed, self.learn_from
+        )
         if spec is not None and ((self.limit, self.sample) != (None, None) or self.design):
             raise InputError("--search asks for points itself", hint="say how many: --budget 100")
         return spec
@@ -199,12 +203,18 @@ def choose_any_machine(text: str) -> bool:
 
 
 def read_search(
-    engine: str, settings: Sequence[str], budget: str, stop: Sequence[str], seed: int
+    engine: str,
+    settings: Sequence[str],
+    budget: str,
+    stop: Sequence[str],
+    seed: int,
+    learn_from: str = "",
 ) -> SearchSpec | None:
     """Return the search that the options describe; None if there is no --search."""
     if not engine:
         read_seconds(budget)
-        for option, value in (("--stop", stop), ("--set", settings)):
+        options = (("--stop", stop), ("--set", settings), ("--learn-from", learn_from))
+        for option, value in options:
             if value:
                 raise InputError(f"{option} belongs to a search", hint="add --search")
         return None
@@ -219,7 +229,12 @@ def read_search(
     from zenturio.study.driver.search_source import SearchSpec  # noqa: PLC0415
 
     return SearchSpec(
-        engine, pairs, parse_budget(budget or None), parse_stop_rules(list(stop)), seed
+        engine,
+        pairs,
+        parse_budget(budget or None),
+        parse_stop_rules(list(stop)),
+        seed,
+        learn_from=learn_from,
     )
 
 

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import random
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 
 from zenturio.annotate.model import Goal
-from zenturio.errors import SpaceError
+from zenturio.errors import InputError, SpaceError
 from zenturio.experiment import Experiment, ExperimentGenerator, Outcome
+from zenturio.experiment.aggregates import mean
 from zenturio.experiment.experiment import Kinds
+from zenturio.expression import Value
 from zenturio.quantities import amount
-from zenturio.record import Repository
+from zenturio.record import ExperimentState, Repository
 from zenturio.record.column_pages import ColumnRequest
 from zenturio.search import Scores
 from zenturio.space import Point, Space
 from zenturio.study.driver.experiment_states import LOOK_UPS
-from zenturio.study.driver.progress import score
-from zenturio.study.driver.search_source import mean_scores
+from zenturio.study.driver.progress import scalars, score, score_of_values
+from zenturio.study.driver.search_source import SearchSpec, mean_scores
 
 MOST_KNOWN, MOST_COMPARED = 1000, 5000
 """Known points that a search begins with at the most, and points whose files are filled to see
 whether they are known."""
+MOST_ADVICE, BEST_ADVICE = 300, 100
+"""Results of another version or machine that advise a search at the most, and how many of them are
+its best ones; the others are spread over all ranks."""
 ABBREVIATED = 16
 """Characters of a digest in the note of a search."""
 
@@ -112,9 +118,74 @@ class KnownPoints:
         return mean_scores(scores)
 
 
-def known_notes(known: Mapping[Point, Scores]) -> tuple[str, ...]:
-    """Return what is said of the points that a search begins with."""
-    if not known:
-        return ()
-    verb = "is" if len(known) == 1 else "are"
-    return (f"the search starts with {amount(len(known), 'point')} that {verb} known",)
+def collect_advice(
+    repository: Repository, study: str, space: Space, goal: Goal
+) -> tuple[tuple[tuple[Value, ...], float], ...]:
+    """Return values and scores of points of *space* in *study*, the best first.
+
+    They are those of the kind of machine that has the most. InputError if *study* has no results
+    of this space and *goal*, NotFoundError if there is no such study.
+    """
+    fields = {field.name for field in repository.definition(study).parameters}
+    names = [parameter.name for parameter in space.dimensions]
+    if missing := [name for name in names if name not in fields]:
+        raise InputError(
+            f"--learn-from {study}: it has no parameter {', '.join(missing)}",
+            hint="name a study with all parameters of this one",
+        )
+    measured: defaultdict[int, defaultdict[tuple[Value, ...], list[float]]]
+    measured = defaultdict(lambda: defaultdict(list))  # by kind of machine, then by point
+    for machine, values, number in _measured(repository, study, names, goal):
+        measured[machine][values].append(number)
+    largest = max(measured.values(), key=len, default=None) or {}
+    scores = {values: mean(repeats) or 0.0 for values, repeats in largest.items()}
+    ranked = sorted(scores.items(), key=lambda pair: pair[1], reverse=goal.direction == "maximize")
+    advice = [pair for pair in ranked if _is_point(space, dict(zip(names, pair[0], strict=True)))]
+    if not advice:
+        raise InputError(
+            f"--learn-from {study}: none of its results is a point of this space with a number for"
+            f" {goal.expression.text}",
+            hint=f"see what it has: zen results {study}",
+        )
+    rest = advice[BEST_ADVICE:]
+    step = max(-(-len(rest) // (MOST_ADVICE - BEST_ADVICE)), 1)
+    return (*advice[:BEST_ADVICE], *rest[::step])
+
+
+def _measured(
+    repository: Repository, study: str, names: Sequence[str], goal: Goal
+) -> Iterator[tuple[int, tuple[Value, ...], float]]:
+    """Yield the kind of machine, the values and the score of each result that has a score."""
+    needed = goal.expression.names
+    states: tuple[ExperimentState, ...] = ("ok",)
+    request = ColumnRequest({*names, *needed}, needed, states)
+    for page in repository.column_pages(study, request):
+        for row, machine in enumerate(page.machines):
+            values = {name: column[row] for name, column in page.parameters.items()}
+            metrics = {name: column[row] for name, column in page.metrics.items()}
+            known = {name: value for name, value in metrics.items() if value is not None}
+            number = score_of_values(goal.expression, {**values, **scalars(known)})
+            if number is not None:
+                yield machine, tuple(values[name] for name in names), number
+
+
+def _is_point(space: Space, values: Mapping[str, Value]) -> bool:
+    try:
+        space.find(values)
+    except SpaceError:
+        return False
+    return True
+
+
+def known_notes(search: SearchSpec, known: Mapping[Point, Scores]) -> tuple[str, ...]:
+    """Return what is said of the results that a search begins with."""
+    notes = []
+    if known:
+        verb = "is" if len(known) == 1 else "are"
+        notes.append(f"the search starts with {amount(len(known), 'point')} that {verb} known")
+    if search.learn_from:
+        notes.append(
+            f"{amount(len(search.advice), 'point')} of {search.learn_from} advise the search: its"
+            " best ones are tried where its ranks agree with the results here"
+        )
+    return tuple(notes)

@@ -21,6 +21,7 @@ from zenturio.search import (
     StopRules,
     make,
 )
+from zenturio.search.advised_search import AdvisedSearch
 from zenturio.space import Point, Space
 from zenturio.study.driver.progress import BestPoint, score
 from zenturio.study.driver.repeats_as_needed import PointRuns
@@ -43,6 +44,10 @@ class SearchSpec:
     """How many points are evaluated at a time."""
     known: tuple[str, ...] | None = None
     """Digests of the experiments of known points, abbreviated; None before they were collected."""
+    learn_from: str = ""
+    """The study of another version or machine whose results advise the search."""
+    advice: tuple[tuple[tuple[Any, ...], float], ...] = ()
+    """Values of the parameters and scores in that study when the search began."""
 
     def resumed(self, before: Mapping[str, Any], slots: int) -> SearchSpec:
         """Return this search for *slots*, or for as many as it had when it was interrupted.
@@ -57,6 +62,7 @@ class SearchSpec:
             self,
             slots=max(slots, int(noted.get("slots", 1))),
             known=tuple(noted.get("known", ())),
+            advice=tuple((tuple(values), score) for values, score in noted.get("advice", ())),
         )
         return recorded if noted == recorded.note() else replace(self, slots=max(slots, 1))
 
@@ -70,6 +76,14 @@ class SearchSpec:
             "seed": self.seed,
             "slots": self.slots,
             "known": list(self.known or ()),
+            **(
+                {
+                    "learn_from": self.learn_from,
+                    "advice": [[list(values), score] for values, score in self.advice],
+                }
+                if self.learn_from
+                else {}
+            ),
         }
 
     def loop(
@@ -84,6 +98,13 @@ class SearchSpec:
         directions = Directions(tuple(goal.direction for goal in goals))
         task = SearchProblem(space, directions, self.seed, self.budget.trials, slots=self.slots)
         engine = make(self.engine, task, self.settings)
+        if self.learn_from:
+            names = [parameter.name for parameter in space.dimensions]
+            advice = {
+                space.find(dict(zip(names, values, strict=True))): (score,)
+                for values, score in self.advice
+            }
+            engine = AdvisedSearch(engine, task, advice)
         return SearchLoop(engine, directions, self.budget, self.stops, known=known)
 
     def planned(self, space: Space) -> int:

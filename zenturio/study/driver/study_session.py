@@ -212,18 +212,30 @@ class StudySession:
         if self.search is None or self.source is not None or self.search.known is not None:
             return self
         # A run without a search does not load the engines.
-        from zenturio.study.driver.known_points import KnownPoints  # noqa: PLC0415
+        from zenturio.study.driver.known_points import (  # noqa: PLC0415 - see above
+            KnownPoints,
+            collect_advice,
+        )
 
         repeat = self.application.repeat
         # The first repeats of a point run at a time, and fewer points fill the slots.
         points = -(-slots // repeat.at_once)
-        search = self.search.resumed(recorded_notes(self.repository, self.study), points)
+        application = with_recorded_versions(self.application, self.repository, self.study)
+        generator = self._generator(application)
+        # Another version of the program begins a search of its own.
+        notes = self._defined(generator).notes
+        is_new = foresee_version(self.repository, self.study, notes) is not None
+        before = {} if is_new else recorded_notes(self.repository, self.study)
+        search = self.search.resumed(before, points)
+        if search.learn_from and search.known is None:
+            advice = collect_advice(
+                self.repository, search.learn_from, application.space, self.goals[0]
+            )
+            search = replace(search, advice=advice)
         known: Mapping[str, tuple[Point, Scores]] = {}
         # What is to be measured again is not known, nor how many repeats results ask for.
         is_counted = repeat.until is None and not repeat.warmup
         if is_counted and not self.settings.again and self.only == {"missing"}:
-            application = with_recorded_versions(self.application, self.repository, self.study)
-            generator = self._generator(application)
             known = KnownPoints(self.repository, generator, self.goals).collect(
                 application.space, kinds, search.known
             )
@@ -231,12 +243,12 @@ class StudySession:
         return replace(self, search=search, known=dict(known.values()))
 
     def _known_notes(self) -> tuple[str, ...]:
-        """Return what is said of the points that a search begins with."""
-        if not self.known:
+        """Return what is said of the results that a search begins with."""
+        if self.search is None or not (self.known or self.search.learn_from):
             return ()
         from zenturio.study.driver.known_points import known_notes  # noqa: PLC0415 - see above
 
-        return known_notes(self.known)
+        return known_notes(self.search, self.known)
 
     def _outcomes(self, digests: list[str], kinds: Kinds, round_: int | None) -> dict[str, Outcome]:
         """Return what is cached of a batch; nothing of a round that has not begun."""
