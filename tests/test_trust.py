@@ -352,6 +352,7 @@ LOOKING = {
     "engines": [],
     "equate": ["p@1", "p.sh"],
     "expand": ["p.sh", "-o", "out"],
+    "explain": ["p", "--objective", "MINIMIZE wtime"],
     "extract": ["p"],
     "fit": ["p"],
     "init": ["python"],

@@ -34,6 +34,7 @@ def hill(tmp_path_factory):
     [
         ("convergence", "one: greatest height so far"),
         ("importance", "one: importance for height"),
+        ("dependence", "one: height by each parameter"),
         ("slice", "one: height by each parameter"),
         ("pareto", "one: Pareto front of greatest height and least x"),
         ("parallel", "one: height across the parameters"),

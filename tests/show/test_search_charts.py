@@ -20,7 +20,7 @@ from zenturio.show.charts.search_charts import ChartObjective, pareto_front
 from zenturio.show.renderers import palette
 from zenturio.show.renderers.plotly import plotly_figure
 
-KINDS = ("convergence", "importance", "slice", "pareto", "parallel")
+KINDS = ("convergence", "dependence", "importance", "slice", "pareto", "parallel")
 SCORES = st.lists(st.integers(-5, 5) | st.just(math.nan), min_size=1, max_size=12)
 
 

@@ -18,6 +18,7 @@ CHARTS = {
         runs({"ga": [9, 7, 7.5, 4, 5, 2, 3, 1.25], "random": [8, 8, 6, 6.5, 5]}),
         "convergence", colour="run",
     ),
+    "dependence": lambda: chart(searched(points=60), "dependence"),
     "importance": lambda: chart(searched(points=500), "importance"),
     "pareto": lambda: chart(searched(points=60), "pareto"),
     "bar": lambda: chart(frame(), "bar", x="n", y="wtime", colour="threads"),

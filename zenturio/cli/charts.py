@@ -46,8 +46,8 @@ def plot(
         typer.Option(
             metavar="line|bar|...",
             help="Kind of chart: line bar scatter box scaling pie heatmap surface; for searches: "
-            "convergence importance slice pareto parallel; for hosts and times: gantt; or one of a "
-            "plug-in.",
+            "convergence importance dependence slice pareto parallel; for hosts and times: gantt; "
+            "or one of a plug-in.",
         ),
     ] = "line",
     x: Annotated[str, typer.Option("--x", help="Column along the x axis.")] = "",
@@ -80,7 +80,9 @@ def plot(
     log: Annotated[str, typer.Option(metavar="x,y", help="Axes with a logarithmic scale.")] = "",
     axes: Annotated[
         str,
-        typer.Option(metavar="a,b", help="Parameters of a parallel, slice or importance chart."),
+        typer.Option(
+            metavar="a,b", help="Parameters of a parallel, slice, importance or dependence chart."
+        ),
     ] = "",
     title: Annotated[str, typer.Option(help="Title of the chart; default: what it shows.")] = "",
     where: Where = None,

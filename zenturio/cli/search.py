@@ -1,5 +1,6 @@
-"""The verbs for searches: engines, best, tune."""
+"""The verbs for searches: engines, best, explain, sensitivity, tune."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from zenturio.experiment.signed_ranks import Interval
     from zenturio.query.importance import RankedSetting
     from zenturio.show.study import TuningResult
-    from zenturio.study.best_points import PointRanking, ScoredPoint
+    from zenturio.study.best_points import ScoredPoint
     from zenturio.study.tuning.tune import Tuning, TuningPlan
 
 
@@ -21,6 +22,7 @@ def add_to(app: typer.Typer) -> None:
     """Register the verbs of this module in *app*."""
     app.command()(engines)
     app.command()(best)
+    app.command()(explain)
     app.command()(sensitivity)
     app.command()(tune)
 
@@ -81,6 +83,7 @@ def best(
     from zenturio.query.aggregates import check_aggregate, exact_aggregate
     from zenturio.query.present import digests_outside, left_out_notes
     from zenturio.query.result_table import display_rows
+    from zenturio.query.statistics import student
     from zenturio.record.row_filter import RowChoice, read_round
     from zenturio.study.best_points import best as best_of
     from zenturio.study.overview import opened_repository
@@ -93,7 +96,7 @@ def best(
             repository, study, count, objective, without=without, rows=rows,
             reduce=exact_aggregate(agg),
         )  # fmt: skip
-    intervals, alike = _intervals(ranking)
+    intervals, alike = ranking.certainty(student)
     if json:
         output.facts(
             [
@@ -144,30 +147,63 @@ def best(
         typer.echo(note)
 
 
-def _intervals(ranking: "PointRanking") -> tuple[list[tuple[float, float] | None], list[bool]]:
-    """Return the 95% interval of each shown point, and which of the leaders may be the best.
-
-    All intervals hold at once, with a chance of error divided by the number of points (Bonferroni):
-    the best of many scores is a lucky one.
-    """
-    from zenturio.query.statistics import student
-
-    noise, leaders = ranking.noise, ranking.leaders
-    if noise is None:
-        return [None] * len(ranking.points), []
-    quantile = student(1 - 0.05 / (2 * max(ranking.of, 1)), noise.freedom)
-    shown = [
-        noise.interval(score, used, quantile) for score, used in leaders[: len(ranking.points)]
-    ]
-    alike = [not noise.tells_apart(leaders[0], leader, quantile) for leader in leaders]
-    return [*shown], alike
-
-
 def _origin(point: "ScoredPoint", names: list[str]) -> list[object]:
     """Machine and round, which tell apart rows of a point, and why it has no more repeats."""
     machine = point.machine.label if point.machine else ""
     origins = {"machine": machine, "round": point.round, "stopped": point.stopped}
     return [origins[name] for name in names]
+
+
+def explain(
+    study: Annotated[str, typer.Argument(help="Name of the study.")],
+    objective: Annotated[
+        str, typer.Option(metavar="'MINIMIZE expr'", help="Objective; default: that of the study.")
+    ] = "",
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", "-o", help="Chart file: .html, .png, .svg or .pdf; default: the terminal."
+        ),
+    ] = None,
+    outside: All = False,
+    machine: OfMachine = "",
+    round_: OfRound = "",
+    db: Database = None,
+    json: Json = False,
+) -> None:
+    """Show what matters, what is best, and what to try next.
+
+    A forest of regression trees is fitted to the points. "matters" lists the share of the variance
+    over the space that goes with each parameter, interactions included; "together" what two
+    parameters cause only together (functional ANOVA). The chart shows the mean of the objective at
+    each value, over all other parameters. Intervals are the middle 95% of the trees.
+
+    Examples: zen explain matmul; zen explain matmul -o matmul.png
+    """
+    from zenturio.record.row_filter import RowChoice, read_round
+    from zenturio.show.chart_files import save
+    from zenturio.show.explanation import explain as explain_study
+    from zenturio.show.explanation import explanation_chart
+    from zenturio.show.renderers.terminal import render_text
+    from zenturio.study.overview import opened_repository
+
+    with opened_repository(db) as repository, output.copy_progress():
+        rows = RowChoice(machine, read_round(round_))
+        answer = explain_study(repository, study, objective, outside=outside, rows=rows)
+        chart = None
+        if answer.forest is not None and (out is not None or not json):
+            chart = explanation_chart(
+                repository, answer, objective=objective, outside=outside, machine=machine,
+                round=round_,
+            )  # fmt: skip
+    lines = answer.lines
+    if chart and out is not None:
+        save(chart, out)
+        lines.append(f"chart: {out}")
+    elif chart:
+        lines += ["", *render_text(chart)]
+    facts = answer.facts() | ({"picture": str(out)} if chart and out else {})
+    output.facts(facts) if json else typer.echo("\n".join(lines))
 
 
 def sensitivity(
@@ -348,7 +384,6 @@ def _once(tuning: "Tuning", repository: Any, place_options: Any) -> None:
     """One search, and what it came to: as JSON, and for the experiment that this is, if it is."""
     import json
     import os
-    from pathlib import Path
 
     from zenturio.experiment.metrics import METRICS
     from zenturio.study.tuning.tune import run_trial

@@ -68,6 +68,7 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Search and tune": {
         "engines": ("search", "List the search engines and their settings."),
         "best": ("search", "Show the best points of a study."),
+        "explain": ("search", "Show what matters, what is best, and what to try next."),
         "sensitivity": ("search", "Show how much a metric depends on each parameter."),
         "tune": ("search", "Find the best settings of a search engine."),
     },

@@ -99,6 +99,7 @@ LEAST = 0.01
 NEGLIGIBLE = 0.05
 """One that may be chance does not matter if no more than this can go with it."""
 UNKNOWN: Final = "not enough data to tell"
+Verdict = Literal["yes", "no", "not enough data to tell"]
 
 Floats = np.ndarray
 
@@ -134,7 +135,7 @@ class Importance:
     its share and all that no parameter explains alone."""
 
     @property
-    def verdict(self) -> Literal["yes", "no", "not enough data to tell"]:
+    def verdict(self) -> Verdict:
         """Whether it matters; a share that may be chance is no answer while it may be large."""
         if self.matters:
             return "yes"

@@ -31,6 +31,12 @@ def present_spaces(definition: StudyDefinition, *, archived: bool) -> list[Space
     return _read(lambda values: scan_kept(definition.sources, values), overrides)
 
 
+def present_space(repository: Repository, study: str) -> Space | None:
+    """Return the space of the last run of *study*; None for that of a function."""
+    spaces = present_spaces(repository.definition(study), archived="@" in study)
+    return spaces[-1] if spaces else None
+
+
 def _read(read: Callable[[Sequence[str]], Application], overrides: Sequence[str]) -> list[Space]:
     try:
         return [read(values).space for values in ((), *([overrides] if overrides else []))]

@@ -22,7 +22,7 @@ from zenturio.annotate.model import MEASURED
 from zenturio.errors import InputError
 from zenturio.experiment.signed_ranks import Interval
 from zenturio.query.frames import study_frame
-from zenturio.query.points_outside import present_spaces
+from zenturio.query.points_outside import present_space
 from zenturio.query.regression import real_column
 from zenturio.query.statistics import CONFIDENCE
 from zenturio.record import Repository
@@ -249,13 +249,12 @@ def study_sensitivity(
             f"a design {design.text} has no sensitivity",
             hint="run one that has: zen run FILE --design saltelli:128, or morris:10",
         )
-    spaces = present_spaces(repository.definition(study), archived="@" in study)
-    if not spaces:
+    space = present_space(repository, study)
+    if space is None:
         raise InputError(
             f"the space of {study} is not known",
             hint="it is of a function in Python: use zenturio.query.sensitivity there",
         )
-    space = spaces[-1]
     frame = study_frame(repository, study, rows=rows)
     metric = metric or _only_metric(frame.attrs["metrics"], study)
     names = [name for name in frame.attrs["parameters"] if name in frame]

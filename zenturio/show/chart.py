@@ -113,6 +113,9 @@ class Points:
     role: Role = "plain"
     is_joined: bool = False
     """Whether a stepped line goes through them, as along the edge of a Pareto front."""
+    low: tuple[float, ...] = ()
+    """Lower ends of an interval of each point's y; empty without any."""
+    high: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

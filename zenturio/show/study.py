@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from zenturio.query.scaling import Scaling
     from zenturio.query.sensitivity import Sensitivity
     from zenturio.show.chart import Chart
+    from zenturio.show.explanation import Explanation
     from zenturio.show.gate_report import GateReport
     from zenturio.show.paired_reports import BisectReport, HistoryReport, NoiseReport
 
@@ -329,6 +330,24 @@ class Study:
             chosen = read_design(self.name, repository.definition(self.name).notes, design, seed)
             rows = RowChoice(machine, read_round(str(round)))
             return study_sensitivity(repository, self.name, chosen, metric, rows=rows)
+
+    def explain(
+        self,
+        objective: str = "",
+        *,
+        outside: bool = False,
+        machine: str = "",
+        round: int | str = "",  # noqa: A002 - as the column is called
+    ) -> Explanation:
+        """Return which parameters matter and what to try next, as ``zen explain`` shows it.
+
+        Its chart is ``plot("dependence")``.
+        """
+        from zenturio.show.explanation import explain  # noqa: PLC0415 - loads pandas
+
+        with open_or_use(self.db) as repository:
+            rows = RowChoice(machine, read_round(str(round)))
+            return explain(repository, self.name, objective, outside=outside, rows=rows)
 
     def plot(self, kind: str = "line", *, where: str | None = None, **options: Any) -> Chart:
         """Return the chart that ``zen plot`` draws; notebooks display it, ``zen.save`` writes it.

@@ -92,6 +92,25 @@ class PointRanking:
     leaders: tuple[tuple[float, int], ...] = ()
     """Score and used repeats of the best points of all, the best first; with noise only."""
 
+    def certainty(
+        self, student: Callable[[float, float], float]
+    ) -> tuple[list[tuple[float, float] | None], list[bool]]:
+        """Return the 95% interval of each point, and which of the leaders may be the best.
+
+        All intervals hold at once, with a chance of error divided by the number of points
+        (Bonferroni): the best of many scores is a lucky one. *student* returns a quantile of
+        Student's distribution.
+        """
+        if self.noise is None:
+            return [None] * len(self.points), []
+        noise, leaders = self.noise, self.leaders
+        quantile = student(1 - 0.05 / (2 * max(self.of, 1)), noise.freedom)
+        shown = [
+            noise.interval(score, used, quantile) for score, used in leaders[: len(self.points)]
+        ]
+        alike = [not noise.tells_apart(leaders[0], leader, quantile) for leader in leaders]
+        return [*shown], alike
+
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader should know of the points before believing their order."""

@@ -110,6 +110,14 @@ BUILT_IN: Mapping[str, ChartKind] = {
         _kind("surface", "By two columns", "groups", "x y z facet aggregate log", log="xyz"),
         _kind("convergence", "Search", "search", "y objective colour aggregate log", log="xy"),
         _kind("importance", "Search", "search", "y objective axes"),
+        _kind(
+            "dependence",
+            "Search",
+            "search",
+            "y objective axes log",
+            label="Partial dependence",
+            log="y",
+        ),
         _kind("slice", "Search", "search", "y objective axes log", log="xy"),
         _kind("pareto", "Search", "search", "objective log", label="Pareto front", log="xyz"),
         _kind("parallel", "Search", "search", "y objective axes", label="Parallel axes"),
@@ -171,7 +179,7 @@ class ChartQuery:
     log: str = ""
     """Letters of the logarithmic axes, such as ``xy``."""
     axes: tuple[str, ...] = ()
-    """The parameters of parallel axes, slices and importance, from left to right."""
+    """The parameters of parallel axes, slices, importance and dependence, from left to right."""
     where: str | Passage = ""
     """A condition on the experiments."""
     objective: str = ""

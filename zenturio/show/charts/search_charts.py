@@ -16,8 +16,10 @@ from zenturio.errors import ExpressionError, InputError, Passage, did_you_mean
 from zenturio.expression import Expression, Value, parse
 from zenturio.query import importances, study_frame
 from zenturio.query.aggregates import Origins
+from zenturio.query.forest import Dependence, forest_shares
 from zenturio.query.frames import as_reals
 from zenturio.query.importance import UNKNOWN
+from zenturio.query.points_outside import present_space
 from zenturio.record import Repository
 from zenturio.record.row_filter import NEWEST, RowChoice
 from zenturio.search.objective import Direction
@@ -41,6 +43,7 @@ from zenturio.show.charts.chart_table import (
     label_of,
     levels,
 )
+from zenturio.space import Space
 
 Superlative = Literal["least", "greatest"]
 
@@ -215,7 +218,7 @@ def points_for_chart(
         y = y or (goals[0]["expression"] if goals else "wtime")
     is_convergence = query.kind == "convergence"
     has_several_searches = query.aggregate == "median" or query.colour == "repeat"
-    return search_points(
+    points = search_points(
         repository,
         query.studies,
         where=query.where or None,
@@ -226,6 +229,15 @@ def points_for_chart(
         outside=query.outside or is_convergence,
         rows=query.row_choice,
     )
+    if query.kind == "dependence":
+        spaces = [present_space(repository, study) for study in query.studies]
+        points.attrs["derived"] = [name for space in spaces for name in derived_parameters(space)]
+    return points
+
+
+def derived_parameters(space: Space | None) -> list[str]:
+    """Return the parameters that others determine."""
+    return [p.name for p in space.parameters if p.derived is not None] if space else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,6 +374,7 @@ MOST_SLICE_POINTS = 24_000
 """Points in all panels together."""
 MOST_PANELS = 24
 MOST_BARS = 30
+MOST_DEPENDENCES = 12
 JITTER_WIDTH = 0.5
 """How far the points of one category are spread, of the way to the next category."""
 GOLDEN_RATIO = 0.6180339887498949
@@ -712,8 +725,55 @@ def _importance(table: ChartTable, objectives: Sequence[ChartObjective]) -> Char
     )
 
 
+def _dependence(table: ChartTable, objectives: Sequence[ChartObjective]) -> Chart:
+    """Return a panel for each parameter: the mean of the metric over all others, by its value."""
+    objective, axes = objectives[0], table.query.axes
+    # All parameters are fitted, whichever are shown: others would be taken for noise.
+    result = forest_shares(table.frame, objective.name)
+    by_name = {dependence.bins.name: dependence for dependence in result.dependences}
+    for name in axes:
+        if name not in by_name:
+            raise InputError(f"{name!r} does not vary", hint=did_you_mean(name, by_name))
+    if not axes and not result.has_skill:
+        table.notes.append(UNKNOWN)
+    names = list(axes) or list(by_name)
+    shown = names[:MOST_DEPENDENCES]
+    if len(shown) < len(names):
+        table.notes.append(f"{len(shown)} of {len(names)} parameters, the most important ones")
+    table.notes += [
+        "mean over all others",
+        f"a forest predicts {max(result.explained, 0.0):.0%} of points left out",
+        "bars: 95 % of its trees",
+    ]
+    panels = [_dependence_panel(table, by_name[name]) for name in shown]
+    heights = [end for panel in panels for mark in panel.marks if isinstance(mark, Points)
+               for end in (*mark.low, *mark.high)]  # fmt: skip
+    y = table.number_axis(objective.name, "y", heights)
+    return table.chart(
+        panels,
+        ChartAxis(""),
+        objective.mark_better(y) if objective.direction else y,
+        subject=f"{objective.name} by {'each parameter' if len(shown) > 1 else shown[0]}",
+    )
+
+
+def _dependence_panel(table: ChartTable, dependence: Dependence) -> Panel:
+    bins = dependence.bins
+    is_number = bins.is_ordered and all(map(math.isfinite, bins.values))
+    low, high = (tuple(interval[end] for interval in dependence.intervals) for end in (0, 1))
+    places = bins.values if is_number else tuple(map(float, range(len(bins.labels))))
+    axis = ChartAxis(bins.name, table.unit(bins.name), categories=bins.labels, is_spread=True)
+    if is_number:
+        ticks = places if len(places) <= MOST_EXACT_TICKS else ()
+        log = bins.log or is_geometric(places)
+        axis = replace(axis, categories=None, is_spread=False, log=log, ticks=ticks,
+                       ends=(places[0], places[-1]))  # fmt: skip
+    return Panel(marks=(Points("", 0, places, dependence.means, low=low, high=high),), x=axis)
+
+
 _BUILDERS: Mapping[str, Callable[[ChartTable, Sequence[ChartObjective]], Chart]] = {
     "convergence": _convergence,
+    "dependence": _dependence,
     "importance": _importance,
     "parallel": _parallel,
     "pareto": _pareto,

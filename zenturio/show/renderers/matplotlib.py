@@ -282,7 +282,7 @@ def _positions(axis: ChartAxis, values: tuple[Any, ...]) -> np.ndarray:
     return np.array([places[value] for value in values], dtype=float)
 
 
-def _error_lengths(mark: Line | Bars) -> np.ndarray | None:
+def _error_lengths(mark: Line | Bars | Points) -> np.ndarray | None:
     """Return the lengths of the error bars downwards and upwards."""
     if not mark.low:
         return None
@@ -451,6 +451,9 @@ def _points(axes: Axes, mark: Points, panel: Panel, chart: Chart, _height: float
         )
         if mark.is_joined:
             axes.plot(x, mark.y, color=colour, drawstyle="steps-post", linewidth=1.3)
+        if mark.low:
+            lengths = _error_lengths(mark)
+            axes.errorbar(x, mark.y, yerr=lengths, color=colour, linestyle="", elinewidth=1)
         marker = palette.marker(mark.rank) if mark.role == "plain" else "o"
         axes.scatter(x, mark.y, color=colour, marker=marker, label=mark.name, **style)
     _name_categories(axes, axis)

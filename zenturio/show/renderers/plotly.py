@@ -231,7 +231,7 @@ def escape(text: str) -> str:
 
 def _common_layout(chart: Chart, rows: int) -> dict[str, Any]:
     title = "<br>".join(map(escape, textwrap.wrap(" ".join(chart.title.split()), 75)))
-    note = "<br>".join(map(escape, textwrap.wrap(chart.note, 130)))
+    note = "<br>".join(map(escape, textwrap.wrap(chart.note, 115)))
     legend = chart.colour.label if chart.colour and chart.levels else ""
     colour_axis = _colour_axis(chart)
     bars = [mark for mark in chart.marks() if isinstance(mark, Bars)]
@@ -440,11 +440,18 @@ def _legend(name: str) -> dict[str, Any]:
     return {"name": escape(shorten(name)), "legendgroup": name}
 
 
-def _error_bars(y: Sequence[float], high: Sequence[float]) -> dict[str, Any] | None:
-    if not high:
+def _error_bars(mark: Line | Bars | Points) -> dict[str, Any] | None:
+    if not mark.high:
         return None
-    up = [top - value if math.isfinite(top) else 0.0 for value, top in zip(y, high, strict=True)]
-    return {"type": "data", "array": up, "thickness": 1.2, "width": 4}
+
+    def lengths(ends: Sequence[float]) -> list[float]:
+        pairs = zip(mark.y, ends, strict=True)
+        return [abs(end - value) if math.isfinite(end) else 0.0 for value, end in pairs]
+
+    up, down = lengths(mark.high), lengths(mark.low)
+    bars = {"type": "data", "array": up, "thickness": 1.2, "width": 4}
+    is_symmetric = all(map(math.isclose, up, down))
+    return bars if is_symmetric else {**bars, "symmetric": False, "arrayminus": down}
 
 
 def _line_traces(mark: Line, _panel: Panel, chart: Chart) -> list[Trace]:
@@ -458,7 +465,7 @@ def _line_traces(mark: Line, _panel: Panel, chart: Chart) -> list[Trace]:
             _trace(
                 "scatter",
                 y=mark.y,
-                error_y=_error_bars(mark.y, mark.high),
+                error_y=_error_bars(mark),
                 mode="lines+markers" if has_markers else "lines",
                 line=line,
                 marker={"symbol": _SYMBOLS[mark.rank % len(_SYMBOLS)], "size": 7},
@@ -487,7 +494,7 @@ def _bar_traces(mark: Bars, panel: Panel, chart: Chart) -> list[Trace]:
             "bar",
             x=mark.x,
             y=mark.y,
-            error_y=_error_bars(mark.y, mark.high),
+            error_y=_error_bars(mark),
             marker={
                 "color": palette.level_colour(chart, mark.rank),
                 "pattern": {"shape": pattern, "fgcolor": "white"},
@@ -562,6 +569,7 @@ def _point_traces(mark: Points, _panel: Panel, chart: Chart) -> list[Trace]:
             "scatter",
             x=mark.x,
             y=mark.y,
+            error_y=_error_bars(mark),
             mode="lines+markers" if mark.is_joined else "markers",
             line={"shape": "hv", "color": colour, "width": 1.5} if mark.is_joined else None,
             marker=marker,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from zenturio.errors import InputError
-from zenturio.show.chart import Bars, Chart, ChartAxis, Line, Points, shorten, tick_text
+from zenturio.show.chart import Bars, Chart, ChartAxis, Line, Mark, Points, shorten, tick_text
 
 WIDTH, HEIGHT = 64, 16
 """Cells of the field of lines and points."""
@@ -22,6 +22,11 @@ _HINT = "write a page or an image: -o FILE.html, -o FILE.png"
 
 def render_text(chart: Chart) -> list[str]:
     """Return the lines of *chart*; raise InputError if its marks need more than characters."""
+    points = [mark for mark in chart.marks() if isinstance(mark, Points) and mark.low]
+    if points and len(points) == len(list(chart.marks())):
+        # Of intervals the text is worth more than the place: each has a line of its own.
+        notes = [part for part in chart.note.split("; ") if not part.startswith(_NOT_DRAWN)]
+        return [chart.title, *_interval_lines(chart), "", "; ".join(notes)]
     if len(chart.panels) > 1:
         raise InputError(
             f"a {chart.kind} chart of several panels cannot be drawn in a terminal", hint=_HINT
@@ -71,6 +76,33 @@ def _bar_lines(chart: Chart, marks: Sequence[Bars]) -> list[str]:
         axis = chart.x if mark.is_lying else chart.y
         lines += text_bars(names, mark.y, unit=axis.unit, width=width)
     return lines[1:] if lines and not lines[0] else lines
+
+
+def _interval_lines(chart: Chart) -> list[str]:
+    """Return a line for each point of each panel: its place, its interval, and both as numbers."""
+    marks = [mark for mark in chart.marks() if isinstance(mark, Points)]
+    ends = [end for mark in marks for part in (mark.low, mark.high, mark.y) for end in part]
+    scale = _Scale.of(chart.y, ends, BAR_WIDTH)
+    names = [_x_names(panel.x or chart.x, mark) for panel in chart.panels for mark in panel.marks]
+    width = max(len(name) for group in names for name in group)
+    lines: list[str] = []
+    for panel, mark, labels in zip(chart.panels, marks, names, strict=True):
+        lines += ["", panel.x.label if panel.x else panel.title]
+        for label, y, low, high in zip(labels, mark.y, mark.low, mark.high, strict=True):
+            first, place, last = (scale.cell(value) for value in (low, y, high))
+            cells = [" "] * first + ["─"] * (last - first + 1) + [" "] * (BAR_WIDTH - last - 1)
+            cells[place] = "●"
+            numbers = f"{y:.4g} [{low:.4g}, {high:.4g}]"
+            lines.append(f"{label:>{width}} ┤{''.join(cells)}  {numbers}")
+    return lines
+
+
+def _x_names(axis: ChartAxis, mark: Mark) -> list[str]:
+    """Return what stands for each point's x: its category, or its number."""
+    assert isinstance(mark, Points), "intervals are of points"
+    if axis.categories is None:
+        return [tick_text(float(f"{x:.4g}")) for x in mark.x]
+    return [shorten(axis.categories[round(x)] if axis.is_spread else x, 28) for x in mark.x]
 
 
 def _field_lines(chart: Chart, marks: Sequence[Line | Points]) -> list[str]:

@@ -1,0 +1,75 @@
+"""What a study taught, in five lines and a chart."""
+
+import json
+
+import pytest
+
+from cli.conftest import zen
+from zenturio.errors import InputError
+from zenturio.show.study import Study
+
+PROGRAM = """\
+#ZEN$ PARAM a = { 1:5 }
+#ZEN$ PARAM b = { 1:5 }
+#ZEN$ PARAM d := a + b
+#ZEN$ PARAM c = { x, y }
+#ZEN$ METRIC y FROM stdout REGEX "y=(.*)"
+#ZEN$ OBJECTIVE MINIMIZE y
+#ZEN$ RUN "echo y=$(( ({a} - 3) * ({a} - 3) * 10 + {b} ))"
+"""
+
+
+def test_a_study_is_explained_in_five_lines_and_a_chart(tmp_path, monkeypatch):
+    (tmp_path / "model.sh").write_text(PROGRAM)
+    zen("run", "model.sh", "--sample", "24", cwd=tmp_path)
+    told = zen("explain", "model", cwd=tmp_path).out.splitlines()
+    heads = [line.partition(":")[0] for line in told[:5]]
+    assert heads == ["model", "matters", "together", "best", "next"]
+    assert "24 of 24 points have a number" in told[0]
+    assert told[1].startswith("matters: a ")
+    assert "; not: " in told[1]
+    assert " d " not in told[1], "a derived parameter says what others say"
+    assert told[3].startswith("best: a=3, b=")
+    assert "not known without repeats" in told[3]
+    assert told[6] == "model: y by a"
+
+    facts = zen("explain", "model", "--json", "-o", "model.svg", cwd=tmp_path).facts
+    assert (tmp_path / "model.svg").read_text().startswith("<?xml")
+    assert facts["picture"] == "model.svg"
+    assert {p["parameter"]: p["matters"] for p in facts["parameters"]}["a"] == "yes"
+    tried = {tuple(sorted(f["parameters"].items())) for f in facts["best"]}
+    assert tuple(sorted(facts["next"].items())) not in tried
+    monkeypatch.chdir(tmp_path)
+    del facts["picture"]
+    assert json.loads(json.dumps(Study("model").explain().facts())) == facts
+
+
+def test_points_as_good_as_the_best_need_repeats_and_all_points_leave_nothing_to_try(
+    tmp_path, monkeypatch
+):
+    noisy = PROGRAM.replace(" + {b} ))", " + {s} ))").replace("b = { 1:5 }", "b = { 1:2 }")
+    (tmp_path / "model.sh").write_text(noisy + "#ZEN$ REPEAT 2 SEED s\n")
+    zen("run", "model.sh", cwd=tmp_path)
+    monkeypatch.chdir(tmp_path)
+    answer = Study("model").explain()
+    assert "may be as good: a=3, b=1, d=4, c=y; a=3, b=2" in answer.lines[3]
+    assert answer.lines[4] == "next: all points of the space were run"
+    assert answer.facts()["as_good"] == 4
+
+
+def test_few_points_and_a_study_without_an_objective_say_so(tmp_path, monkeypatch):
+    (tmp_path / "model.sh").write_text(PROGRAM)
+    zen("run", "model.sh", "--limit", "3", cwd=tmp_path)
+    told = zen("explain", "model", cwd=tmp_path).out
+    assert "matters: not enough data to tell: 3 points" in told
+    assert "together: not enough data to tell" in told
+    assert len(told.splitlines()) == 5
+    (tmp_path / "bare.sh").write_text(PROGRAM.replace("#ZEN$ OBJECTIVE MINIMIZE y\n", ""))
+    zen("run", "bare.sh", "--limit", "3", cwd=tmp_path)
+    assert "needs an objective" in zen("explain", "bare", cwd=tmp_path, code=2).err
+    assert (
+        "bare: minimize y" in zen("explain", "bare", "--objective", "MINIMIZE y", cwd=tmp_path).out
+    )
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="not enough data to tell"):
+        Study("bare").plot("dependence", y="y")
