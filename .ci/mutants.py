@@ -6,7 +6,7 @@
     python .ci/mutants.py record --map /tmp/record.json         the next run needs no coverage
 
 A mutant is one change at one place: a comparison turned round, a statement left out, a constant
-off by one. The tests that reach the changed line (known from one run with coverage) are run on a
+off by one, a condition of SQL turned round. The tests that reach the changed line (known from one run with coverage) are run on a
 copy of the package, the quickest first; if all pass, the mutant has survived, and is printed. A
 mutant that changes nothing that could be observed is listed in .ci/equivalent-mutants.txt, as it
 was printed, with the reason. Tests that fail without any mutant are named, and judge none.
@@ -74,6 +74,19 @@ OPERATORS = {
     ast.FloorDiv: ast.Mult, ast.Mod: ast.FloorDiv, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd,
 }  # fmt: skip
 
+SQL = re.compile(r"\b(SELECT|DELETE|UPDATE|WHERE|AND|OR|ORDER BY|GROUP BY|EXISTS)\b")
+"""What tells a text of SQL from others."""
+SQL_CHANGES = tuple(
+    (re.compile(pattern), new)
+    for pattern, new in (
+        (r"\bAND\b", "OR"), (r"\bOR\b", "AND"), (r"\bNOT (?=IN\b|EXISTS\b|NULL\b)", ""),
+        (r"(?<!NOT )\b(?=IN \(|EXISTS\b)", "NOT "), (r" = ", " <> "), (r" <> ", " = "),
+        (r" < ", " <= "), (r" > ", " >= "), (r" <= ", " < "), (r" >= ", " > "),
+        (r"\bmax\(", "min("), (r"\bmin\(", "max("), (r" DESC\b", ""), (r"\bDISTINCT ", ""),
+        (r" ORDER BY [\w., ]+", ""), (r" WHERE (?=[\w.{])", " WHERE 1 = 1 OR "),
+    )
+)  # fmt: skip
+"""Changes of conditions and orders; each is made wherever it may be, one at a time."""
 LOGS = re.compile(r"(_log|logger)\.|[\w.]+\.log\(_log,")
 """A statement that writes a line of the log and does nothing else."""
 
@@ -111,12 +124,38 @@ def mutants_of(path: Path) -> Iterator[Mutant]:
     starts = [0]
     for line in source.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
+
+    def bounds(node: ast.AST) -> tuple[int, int]:
+        start = starts[node.lineno - 1] + node.col_offset
+        return start, starts[node.end_lineno - 1] + node.end_col_offset
+
     for node in _code(ast.parse(source)):
+        if _is_sql(node):
+            start, end = bounds(node)
+            for first, last, new in _changes_of_sql(source[start:end]):
+                old = source[start + first : start + last].decode()
+                yield Mutant(path, node.lineno, start + first, start + last, old, new)
         for replaced, new in _changes(node):
-            start = starts[replaced.lineno - 1] + replaced.col_offset
-            end = starts[replaced.end_lineno - 1] + replaced.end_col_offset
-            old = source[start:end].decode()
-            yield Mutant(path, replaced.lineno, start, end, old, new)
+            start, end = bounds(replaced)
+            yield Mutant(path, replaced.lineno, start, end, source[start:end].decode(), new)
+
+
+def _is_sql(node: ast.AST) -> bool:
+    if isinstance(node, ast.JoinedStr):
+        parts = (part.value for part in node.values if isinstance(part, ast.Constant))
+        return any(SQL.search(str(part)) for part in parts)
+    return isinstance(node, ast.Constant) and isinstance(node.value, str) and bool(SQL.search(node.value))
+
+
+def _changes_of_sql(text: bytes) -> Iterator[tuple[int, int, str]]:
+    """Where a text of SQL, as it is written, may be changed, and what stands there then."""
+    written = text.decode("latin-1")  # a character for each byte, so that places agree
+    condition = re.search(r"\b(WHERE|ON|HAVING|AND|OR)\b", written)
+    for pattern, new in SQL_CHANGES:
+        for match in pattern.finditer(written):
+            # Before the first condition, a sign of equality assigns: SET until = ...
+            if new != " <> " or (condition and match.start() > condition.start()):
+                yield match.start(), match.end(), new
 
 
 def _code(tree: ast.AST) -> Iterator[ast.AST]:
@@ -129,7 +168,8 @@ def _code(tree: ast.AST) -> Iterator[ast.AST]:
             if not isinstance(child, ast.AST) or _is_ignored(child):
                 continue
             yield child
-            yield from _code(child)
+            if not isinstance(child, ast.JoinedStr):  # a text; what it names is of other tests
+                yield from _code(child)
 
 
 def _is_ignored(node: ast.AST) -> bool:
@@ -143,7 +183,7 @@ def _is_ignored(node: ast.AST) -> bool:
         return True  # of zip, as an assertion
     if isinstance(node, ast.FunctionDef) and not any(map(_does_something, node.body)):
         return True  # an overload, or what a protocol demands: even its defaults are never used
-    return isinstance(node, ast.Import | ast.ImportFrom | ast.Assert | ast.JoinedStr)
+    return isinstance(node, ast.Import | ast.ImportFrom | ast.Assert)
 
 
 def _does_something(statement: ast.stmt) -> bool:

@@ -61,6 +61,29 @@ def test_code_is_changed_and_nothing_that_is_never_executed(mutants, monkeypatch
     }
 
 
+def test_conditions_and_orders_of_sql_are_changed_and_what_it_assigns_is_not(
+    mutants, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(mutants, "ROOT", tmp_path)
+    (tmp_path / "a.py").write_text(
+        'def look(t):\n    """Of rows AND more."""\n'
+        '    t.sql("UPDATE a SET b = 1 WHERE ü = 2")\n'
+        '    t.sql(f"DELETE FROM {t} WHERE NOT EXISTS (SELECT 1)"\n        " AND x > 1")\n'
+        '    log(f"{1 + 1} is nothing = of it")\n'
+    )
+    keys = {mutant.key.removeprefix("a.py: ") for mutant in mutants.mutants_of(Path("a.py"))}
+    update, where = 't.sql("UPDATE a SET b = 1 WHERE ü {} 2")', " WHERE NOT EXISTS (SELECT 1)"
+    delete = 't.sql(f"DELETE FROM {t}%s"'
+    assert {key for key in keys if not key.endswith("pass")} == {
+        f"{update.format('=')} => {update.format('<>')}",
+        f"{update.format('=')} => {update.format('=').replace('WHERE', 'WHERE 1 = 1 OR')}",
+        f"{delete % where} => {delete % ' WHERE EXISTS (SELECT 1)'}",
+        f"{delete % where} => {delete % ' WHERE 1 = 1 OR NOT EXISTS (SELECT 1)'}",
+        '" AND x > 1") => " OR x > 1")',
+        '" AND x > 1") => " AND x >= 1")',
+    }
+
+
 def test_each_equivalent_mutant_has_a_reason():
     lines = (CI / "equivalent-mutants.txt").read_text().splitlines()
     assert lines == sorted(set(lines))
