@@ -6,10 +6,11 @@
     python .ci/mutants.py record --map /tmp/record.json         the next run needs no coverage
 
 A mutant is one change at one place: a comparison turned round, a statement left out, a constant
-off by one, a condition of SQL turned round. The tests that reach the changed line (known from one run with coverage) are run on a
-copy of the package, the quickest first; if all pass, the mutant has survived, and is printed. A
-mutant that changes nothing that could be observed is listed in .ci/equivalent-mutants.txt, as it
-was printed, with the reason. Tests that fail without any mutant are named, and judge none.
+off by one, a condition of SQL turned round. The tests that reach the changed line (known from one
+run with coverage) are run on a copy of the package, the quickest first; if all pass, the mutant
+has survived, and is printed. A mutant that changes nothing that could be observed is listed in
+.ci/equivalent-mutants.txt, as it was printed, with the reason. Tests that fail without any mutant
+are named, and judge none.
 
 With --map only the test files that changed are run with coverage, or all where the package has
 other modules; lines that an edit moved keep their tests. Tests run in copies of a process that has
@@ -144,7 +145,8 @@ def _is_sql(node: ast.AST) -> bool:
     if isinstance(node, ast.JoinedStr):
         parts = (part.value for part in node.values if isinstance(part, ast.Constant))
         return any(SQL.search(str(part)) for part in parts)
-    return isinstance(node, ast.Constant) and isinstance(node.value, str) and bool(SQL.search(node.value))
+    is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
+    return is_text and SQL.search(node.value) is not None
 
 
 def _changes_of_sql(text: bytes) -> Iterator[tuple[int, int, str]]:
