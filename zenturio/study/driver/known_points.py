@@ -137,7 +137,8 @@ def collect_advice(
     measured = defaultdict(lambda: defaultdict(list))  # by kind of machine, then by point
     for machine, values, number in _measured(repository, study, names, goal):
         measured[machine][values].append(number)
-    largest = max(measured.values(), key=len, default=None) or {}
+    largest: Mapping[tuple[Value, ...], list[float]]
+    largest = max(measured.values(), key=len, default={})
     scores = {values: mean(repeats) or 0.0 for values, repeats in largest.items()}
     ranked = sorted(scores.items(), key=lambda pair: pair[1], reverse=goal.direction == "maximize")
     advice = [pair for pair in ranked if _is_point(space, dict(zip(names, pair[0], strict=True)))]
