@@ -42,7 +42,7 @@ ELSEWHERE = {
     "files.py": "make_folder itself, and a session",
     "recent_lines.py": "by the descriptor of .zenturio, following no link",
     "record/column_copy.py": "the user's cache",
-    "record/reader_role.py": "the user's configuration",
+    "record/database_roles.py": "the user's configuration",
     "record/sqlite.py": "the folder of the database",
     "search/kernels/__init__.py": "the user's cache",
     "show/report_store.py": "reports/, which lies beside .zenturio",

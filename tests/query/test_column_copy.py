@@ -19,9 +19,9 @@ from zenturio.query.frames import group_frame, varying_parameters
 from zenturio.query.run_frame import run_frame
 from zenturio.query.study_table import TableQuery, open_table
 from zenturio.record import column_copy
+from zenturio.record.entities import NEWEST
 from zenturio.record.open import open_repository
 from zenturio.record.redaction import redact
-from zenturio.record.row_filter import NEWEST
 from zenturio.record.secret import Secret
 from zenturio.show.portal.state import CopyMaker
 from zenturio.study.best_points import best

@@ -9,7 +9,7 @@ from tests.query.conftest import METRICS, PARAMETERS, fill, matmul
 from zenturio import trust
 from zenturio.errors import InputError, PlaceError, SafetyError
 from zenturio.query.raw_query import raw
-from zenturio.record import maintenance, reader_role
+from zenturio.record import database_roles, maintenance
 from zenturio.record.open import open_repository
 
 COUNT = "SELECT count(*) FROM results"
@@ -83,7 +83,7 @@ def test_the_password_is_the_users_alone_and_in_no_statement(study, postgres_url
     (path,) = config.iterdir()
     assert path.stat().st_mode & 0o777 == 0o600
     assert config.stat().st_mode & 0o777 == 0o700
-    password = reader_role._stored_password(path)
+    password = database_roles._stored_password(path)
     assert len(password) > 30
     assert password not in "".join(done.statements)
     path.chmod(0o640)
@@ -273,7 +273,7 @@ def test_a_password_that_is_wrong_by_now_is_said_without_it(study, postgres, pos
     with pytest.raises(PlaceError, match="login for SQL does not work") as caught:
         raw(study, COUNT)
     assert "zen db grant" in str(caught.value)
-    assert reader_role._stored_password(next(config.iterdir())) not in str(caught.value)
+    assert database_roles._stored_password(next(config.iterdir())) not in str(caught.value)
 
 
 def test_a_file_needs_no_role(tmp_path):
@@ -290,11 +290,11 @@ def test_an_address_for_sql_that_is_none_is_named(study, monkeypatch):
 
 def test_names_of_readers_differ_by_database_schema_and_user():
     identities = [
-        reader_role.Identity(*parts, 7)
+        database_roles.Identity(*parts, 7)
         for parts in [("a", "s", "u"), ("b", "s", "u"), ("a", "t", "u"), ("a", "s", "v")]
     ]
     assert len({identity.role for identity in identities}) == 4
-    long = reader_role.Identity("a", "Größe " * 20, "u", 7)
+    long = database_roles.Identity("a", "Größe " * 20, "u", 7)
     assert len(long.role.encode()) <= 63
     assert long.password_file.is_relative_to(trust.config_folder())
     assert make_url("postgresql://x/y").get_backend_name() == "postgresql"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from zenturio.experiment.experiment import Missing, Series
 from zenturio.record.database import Database
-from zenturio.record.old_revisions import REVISIONS
 from zenturio.record.open import dialect_at
+from zenturio.record.schema_version import FILLED_ANEW
 
 _FIXTURE = Path(__file__).with_name("of_0003.json")
 """Written by a program of that revision: its tables, and what it said of them."""
@@ -17,7 +17,7 @@ def fixture() -> dict:
     return json.loads(_FIXTURE.read_text())
 
 
-def make_old(url: str, revision: str = REVISIONS[0], *, empty: bool = True) -> None:
+def make_old(url: str, revision: str = FILLED_ANEW[0], *, empty: bool = True) -> None:
     """A repository of that revision, empty or with all kinds of rows."""
     said, kind = fixture(), dialect_at(url)
     kind.settle()

@@ -29,9 +29,7 @@ from zenturio.experiment.experiment import (
     Outcome,
     Recipe,
 )
-from zenturio.record import acceptance_rules, repository, sql_names
-from zenturio.record.acceptance_rules import shared_metrics
-from zenturio.record.column_pages import ColumnPage, ColumnRequest
+from zenturio.record import entities, repository, sql_names
 from zenturio.record.entities import (
     EXPERIMENT_STATES,
     OUTCOME_STATES,
@@ -39,6 +37,8 @@ from zenturio.record.entities import (
     AttemptLogs,
     AttemptRecord,
     AttemptState,
+    ColumnPage,
+    ColumnRequest,
     DriverProcess,
     EquatedResult,
     ExperimentRecord,
@@ -48,13 +48,14 @@ from zenturio.record.entities import (
     RecordKey,
     RepositoryEvent,
     ResultCount,
+    RowChoice,
     StudyDefinition,
     StudyDeletion,
     StudyInfo,
     StudyStanding,
+    shared_metrics,
 )
 from zenturio.record.leases import END_DESCRIPTIONS, LeaseEnd
-from zenturio.record.row_filter import RowChoice
 
 
 class ReferenceRepository(ReferenceQueue):
@@ -503,7 +504,7 @@ class ReferenceRepository(ReferenceQueue):
     ) -> frozenset[str]:
         with self._lock:
             stored = self._lock_lease(study, driver, ended=True)
-            capped = [acceptance_rules.limit_metrics(outcome) for outcome in outcomes]
+            capped = [entities.limit_metrics(outcome) for outcome in outcomes]
             # What is accepted is looked for first; what is left came late.
             matched = [o for o in capped if self._is_claimed(o, driver)]
             first = {outcome.digest: outcome for outcome in reversed(matched)}
@@ -553,7 +554,7 @@ class ReferenceRepository(ReferenceQueue):
             ),
             None,
         )
-        if acceptance_rules.replaces_attempt(past.attempt.state if past else None):
+        if entities.replaces_attempt(past.attempt.state if past else None):
             number = past.id if past else next(self._numbers)
             of = past.experiment if past else None
             round_ = past.attempt.round if past else stored.round
@@ -589,9 +590,7 @@ class ReferenceRepository(ReferenceQueue):
     ) -> frozenset[str]:
         with self._lock:
             stored = self._lock_lease(study, driver)
-            by_digest = {
-                e.digest: (e, acceptance_rules.limit_metrics(outcome)) for e, outcome in results
-            }
+            by_digest = {e.digest: (e, entities.limit_metrics(outcome)) for e, outcome in results}
             for experiment, _ in by_digest.values():
                 self._cached(stored, experiment, kinds, round_)
             self._end_leases_of_dead_drivers(by_digest, driver)
@@ -628,9 +627,9 @@ class ReferenceRepository(ReferenceQueue):
             if definition is not None:
                 self.open(study, definition)
             stored = self._get_study(study)
-            again = [acceptance_rules.limit_metrics(outcome) for outcome in fresh]
+            again = [entities.limit_metrics(outcome) for outcome in fresh]
             rows = [row for o in {o.digest: o for o in again} for row in stored.of(o)]
-            replacements = acceptance_rules.match_remeasured(again, [row.outcome for row in rows])
+            replacements = entities.match_remeasured(again, [row.outcome for row in rows])
             for at, outcome in replacements.items():
                 row = rows[at]
                 anew = (outcome.status, outcome.cause, dict(outcome.metrics))
@@ -732,7 +731,7 @@ class ReferenceRepository(ReferenceQueue):
                 else:
                     rows.sort(
                         key=lambda row: (
-                            acceptance_rules.is_of(row.outcome.machine, kinds),
+                            entities.is_of(row.outcome.machine, kinds),
                             row.key.row,
                         )
                     )

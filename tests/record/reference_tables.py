@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from zenturio.experiment.experiment import Experiment, Kinds, MachineKind, Outcome
-from zenturio.record import acceptance_rules, sql_names
+from zenturio.record import entities, sql_names
 from zenturio.record.entities import (
     AttemptRecord,
     EquatedResult,
@@ -40,8 +40,8 @@ class ReferenceResult:
     """Who accepted it, where it is a copy of another version's experiment."""
 
     @property
-    def rank(self) -> acceptance_rules.Rank:
-        return acceptance_rules.result_rank(self.outcome.status, self.outcome.attempt, self.key.row)
+    def rank(self) -> entities.Rank:
+        return entities.result_rank(self.outcome.status, self.outcome.attempt, self.key.row)
 
 
 @dataclass
@@ -125,7 +125,7 @@ class ReferenceStudy:
         return [
             row
             for row in self.of(digest)
-            if acceptance_rules.machine_counts(row.outcome.machine, kinds)
+            if entities.machine_counts(row.outcome.machine, kinds)
             and (self.is_newest(row) if round_ is None else row.round == round_)
         ]
 

@@ -17,11 +17,11 @@ from zenturio.record import (
     DriverProcess,
     Field,
     StudyDefinition,
-    database_digest,
+    database_copy,
     maintenance,
     sqlite,
 )
-from zenturio.record.database_digest import column_bytes
+from zenturio.record.database_copy import column_bytes
 from zenturio.record.open import open_repository
 from zenturio.testing.experiments import ODD_MEASURES, experiment, outcome
 
@@ -140,7 +140,7 @@ def test_a_copy_says_the_same_and_can_be_gone_on_with(places):
 def test_a_copy_that_was_interrupted_goes_on_where_it_was(places, monkeypatch):
     source, target = places
     fill(source)
-    monkeypatch.setattr(database_digest, "STEP_ROWS", 2)
+    monkeypatch.setattr(database_copy, "STEP_ROWS", 2)
     steps = 0
 
     class Killed(BaseException):

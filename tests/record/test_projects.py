@@ -11,7 +11,7 @@ from record.test_team_roles import run_study as run_salted
 from zenturio.errors import NotFoundError
 from zenturio.record import Field, StudyDefinition
 from zenturio.record.open import open_repository
-from zenturio.record.projects import Project
+from zenturio.record.sql_names import Project
 from zenturio.study.overview import opened_repository
 from zenturio.study.study_definition import foresee_version
 

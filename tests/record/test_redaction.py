@@ -14,14 +14,7 @@ from record.leaving import left
 from zenturio import failpoints
 from zenturio.errors import ConflictError, InputError
 from zenturio.experiment.experiment import Log, Missing
-from zenturio.record import (
-    DriverProcess,
-    Field,
-    StudyDefinition,
-    maintenance,
-    redaction,
-    row_redaction,
-)
+from zenturio.record import DriverProcess, Field, StudyDefinition, maintenance, redaction
 from zenturio.record.database import Database
 from zenturio.record.open import FILE, dialect_at, open_repository
 from zenturio.record.redaction import redact
@@ -272,11 +265,11 @@ def test_a_file_that_is_being_read_is_told(home, monkeypatch):
 def test_every_column_of_text_is_searched_or_is_our_own(dialect):
     """A new column of the schema is searched from the beginning."""
     tables = {table.name: table for table in tables_of(dialect)}
-    for name, columns in {**row_redaction._OWN, **row_redaction._DOCUMENTS}.items():
+    for name, columns in {**redaction._OWN, **redaction._DOCUMENTS}.items():
         assert columns <= set(tables[name].columns.keys())
     for table in tables.values():
         for column in table.columns:
-            kind = row_redaction._kind(column.type)
+            kind = redaction._kind(column.type)
             assert (kind is not None) == (
                 isinstance(column.type, Text | LargeBinary | JSON)
                 or column.name in [f"v{i}" for i in range(32)]
@@ -365,7 +358,7 @@ def test_a_file_has_large_holes_where_a_copy_would_take_far_more_than_it_does(
 
 
 def test_a_secret_in_many_rows_and_in_a_sparse_file_is_found_everywhere(home, monkeypatch):
-    monkeypatch.setattr(row_redaction, "_BATCH", 2)
+    monkeypatch.setattr(redaction, "_BATCH", 2)
     monkeypatch.setattr(redaction, "LARGEST_HOLES", 2**20)
     url = str(home / FILE)
     leak(url, home)

@@ -7,28 +7,28 @@ import pytest
 
 from zenturio.errors import InputError
 from zenturio.experiment.experiment import MachineKind, Missing, Series
-from zenturio.record import acceptance_rules, record_queries
-from zenturio.record.acceptance_rules import (
+from zenturio.record import entities, record_queries
+from zenturio.record.entities import (
     NOT_KEPT,
-    is_of,
-    limit_metrics,
-    machine_counts,
-    match_remeasured,
-    replaces_attempt,
-    result_rank,
-    shared_metrics,
-)
-from zenturio.record.column_pages import ColumnRequest
-from zenturio.record.entities import DriverProcess, Field, StudyDefinition
-from zenturio.record.open import open_repository
-from zenturio.record.row_filter import (
+    ColumnRequest,
+    DriverProcess,
+    Field,
     RowChoice,
     RowFilter,
+    StudyDefinition,
+    is_of,
     label_of,
+    limit_metrics,
+    machine_counts,
     machine_named,
+    match_remeasured,
     read_round,
+    replaces_attempt,
+    result_rank,
     round_notes,
+    shared_metrics,
 )
+from zenturio.record.open import open_repository
 from zenturio.record.secret import SHORTEST, Secret
 from zenturio.testing.experiments import experiment, outcome
 
@@ -76,7 +76,7 @@ def test_what_is_measured_again_replaces_the_one_result_or_that_of_its_attempt()
 
 
 def test_of_too_many_metrics_the_first_ones_are_kept_and_the_others_counted(monkeypatch):
-    monkeypatch.setattr(acceptance_rules, "MOST_METRICS", 4)
+    monkeypatch.setattr(entities, "MOST_METRICS", 4)
     fitting = outcome(experiment(0), metrics=dict.fromkeys("abcd", 1))
     assert limit_metrics(fitting) is fitting
     limited = limit_metrics(replace(fitting, metrics=dict.fromkeys("abcdef", 1))).metrics
@@ -85,7 +85,7 @@ def test_of_too_many_metrics_the_first_ones_are_kept_and_the_others_counted(monk
 
 
 def test_a_series_that_is_too_long_is_missing_and_says_so(monkeypatch):
-    monkeypatch.setattr(acceptance_rules, "MOST_VALUES", 3)
+    monkeypatch.setattr(entities, "MOST_VALUES", 3)
     fitting = {"a": Series((1, math.nan, -1)), "b": 2.5, "text": "long enough"}
     kept = outcome(experiment(0), metrics=fitting)
     assert limit_metrics(kept) is kept

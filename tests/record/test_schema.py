@@ -12,7 +12,7 @@ from zenturio.errors import RecordError
 from zenturio.record import maintenance, schema
 from zenturio.record.database import Database
 from zenturio.record.open import dialect_at, open_repository
-from zenturio.record.schema_names import REVISIONS, TABLES
+from zenturio.record.sql_names import REVISIONS, TABLES
 
 SCRIPTS = Path(__file__).parents[2] / "db"
 

@@ -17,7 +17,7 @@ from unprivileged import unprivileged
 from zenturio.errors import RecordError
 from zenturio.record import (
     DriverProcess,
-    claims,
+    leases,
     maintenance,
     outcome_recording,
     reused_results,
@@ -277,7 +277,7 @@ def test_an_outcome_waits_for_the_disk_and_a_claim_does_not(tmp_path, monkeypatc
     levels = {}
     for module, name in (
         (reused_results, "cached_digests"),
-        (claims, "claim"),
+        (leases, "claim"),
         (outcome_recording, "record"),
     ):
         real = getattr(module, name)

@@ -12,9 +12,9 @@ from psycopg import sql
 import loaded
 from record.worker import DEFINITION, STUDY, result
 from zenturio.errors import InputError, RecordError, SafetyError
-from zenturio.record import DriverProcess, Field, StudyDefinition, maintenance, team_roles
+from zenturio.record import DriverProcess, Field, StudyDefinition, database_roles, maintenance
+from zenturio.record.database_roles import Team
 from zenturio.record.open import open_repository
-from zenturio.record.team_roles import Team
 from zenturio.testing.experiments import experiment
 
 PAGE = Path(__file__).parents[2] / "docs" / "share.md"
@@ -280,7 +280,7 @@ def test_what_takes_an_administrator_is_refused_before_anything_is_done(lab, tmp
 def test_a_session_that_holds_the_tables_is_not_waited_for_by_a_grant(
     postgres, postgres_url, monkeypatch
 ):
-    monkeypatch.setattr(team_roles, "LOCK_TIMEOUT", "50ms")
+    monkeypatch.setattr(database_roles, "LOCK_TIMEOUT", "50ms")
     repository = open_repository(postgres_url)
     schema = postgres_url.rpartition("%3D")[2]
     with postgres.connect() as reader:

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from zenturio.record.timestamps import iso_time, utc_day, utc_time
+from zenturio.quantities import iso_time, utc_day, utc_time
 from zenturio.show.portal.page_templates import relative_time
 
 

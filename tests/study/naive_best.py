@@ -2,7 +2,7 @@
 
 from zenturio.annotate.scan import goals_of
 from zenturio.experiment.aggregates import mean
-from zenturio.record.row_filter import label_of
+from zenturio.record.entities import label_of
 from zenturio.study.driver.progress import score
 
 

@@ -19,7 +19,7 @@ from zenturio.experiment.experiment import (
     Series,
 )
 from zenturio.record import DriverProcess, Field, StudyDefinition, record_queries
-from zenturio.record.row_filter import RowChoice
+from zenturio.record.entities import RowChoice
 from zenturio.study.best_points import best
 
 __all__ = ["postgres", "postgres_ready", "repository"]

@@ -14,7 +14,7 @@ from zenturio.annotate.scan import scan
 from zenturio.errors import PlaceError
 from zenturio.execute.machine_json import own_machine
 from zenturio.experiment import MachineKind
-from zenturio.record import stored_recipes
+from zenturio.record import result_rows
 from zenturio.record.open import open_repository
 from zenturio.search.loop import Budget
 from zenturio.space import Space
@@ -76,7 +76,7 @@ def project(tmp_path, monkeypatch):
 
 
 def use_keys(monkeypatch, *, are_used):
-    monkeypatch.setattr(stored_recipes, "MANY_RESULTS", 1 if are_used else 10**9)
+    monkeypatch.setattr(result_rows, "MANY_RESULTS", 1 if are_used else 10**9)
 
 
 def write(folder, sets):

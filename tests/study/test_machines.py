@@ -9,8 +9,8 @@ from zenturio.annotate.scan import scan
 from zenturio.errors import InputError
 from zenturio.query import compare, results, study_frame
 from zenturio.query.frames import group_frame
+from zenturio.record.entities import RowChoice
 from zenturio.record.open import open_repository
-from zenturio.record.row_filter import RowChoice
 from zenturio.show.charts.chart_query import ChartQuery
 from zenturio.show.charts.study_charts import draw_chart
 from zenturio.study.best_points import best

@@ -7,8 +7,8 @@ from cli.conftest import zen as command
 from zenturio.annotate.scan import scan
 from zenturio.query import compare, raw, results, study_frame
 from zenturio.query.frames import group_frame
+from zenturio.record.entities import RowChoice
 from zenturio.record.open import open_repository
-from zenturio.record.row_filter import RowChoice
 from zenturio.space import Space
 from zenturio.study.best_points import best
 from zenturio.study.driver.study_driver import DriverSettings

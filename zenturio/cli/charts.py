@@ -245,7 +245,7 @@ def scaling(
     zen scaling matmul --over threads --metric gflops --rate -o speedup.svg
     """
     from zenturio.query.scaling import study_scaling
-    from zenturio.record.row_filter import RowChoice, read_round
+    from zenturio.record.entities import RowChoice, read_round
     from zenturio.study.overview import opened_repository
 
     with opened_repository(db) as repository, output.copy_progress():

@@ -122,7 +122,7 @@ def compare(
     """
     from zenturio.errors import InputError
     from zenturio.query import compare_studies
-    from zenturio.record.row_filter import RowChoice, read_round
+    from zenturio.record.entities import RowChoice, read_round
     from zenturio.show.charts.study_charts import default_metric
     from zenturio.study.overview import opened_repository
     from zenturio.study.paired.paired_study import plan_of

@@ -11,7 +11,7 @@ from zenturio import quantities
 from zenturio.cli import output
 from zenturio.cli.options import Database, Json
 from zenturio.expression import text_of
-from zenturio.record.timestamps import iso_time, utc_day, utc_time
+from zenturio.quantities import iso_time, utc_day, utc_time
 
 if TYPE_CHECKING:
     from zenturio.record import EquatedResult

@@ -7,10 +7,10 @@ import typer
 
 from zenturio.cli import output
 from zenturio.cli.options import Database, Json
-from zenturio.record.timestamps import iso_time, utc_time
+from zenturio.quantities import iso_time, utc_time
 
 if TYPE_CHECKING:
-    from zenturio.record.team_roles import Team
+    from zenturio.record.database_roles import Team
     from zenturio.study.redact import RedactResult
 
 
@@ -285,7 +285,7 @@ def grant(
     """
     from zenturio.errors import InputError, PlaceError
     from zenturio.record import maintenance
-    from zenturio.record.team_roles import Team
+    from zenturio.record.database_roles import Team
 
     is_team = bool(owner or admin or writer or reader or private is not None)
     if is_team and role:

@@ -227,7 +227,7 @@ def _happened(folder: Path, digests: list[str], picture: Path | None, json: bool
     elif json:
         output.facts([{n: getattr(e, n) for n in type(e).__slots__} for e in host_events])
     else:
-        from zenturio.record.timestamps import iso_time
+        from zenturio.quantities import iso_time
 
         heads = ("time", "event", "job", "host", "why")
         rows = [

@@ -292,7 +292,7 @@ def fit(
     from zenturio.query.aggregates import Origins
     from zenturio.query.fit_certainty import chance_of_constant
     from zenturio.query.present import left_out_notes
-    from zenturio.record.row_filter import RowChoice, read_round
+    from zenturio.record.entities import RowChoice, read_round
     from zenturio.study.overview import opened_repository
 
     kinds = _kinds(kind)

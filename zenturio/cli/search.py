@@ -84,7 +84,7 @@ def best(
     from zenturio.query.present import digests_outside, left_out_notes
     from zenturio.query.result_table import display_rows
     from zenturio.query.statistics import student
-    from zenturio.record.row_filter import RowChoice, read_round
+    from zenturio.record.entities import RowChoice, read_round
     from zenturio.study.best_points import best as best_of
     from zenturio.study.overview import opened_repository
 
@@ -180,7 +180,7 @@ def explain(
 
     Examples: zen explain matmul; zen explain matmul -o matmul.png
     """
-    from zenturio.record.row_filter import RowChoice, read_round
+    from zenturio.record.entities import RowChoice, read_round
     from zenturio.show.chart_files import save
     from zenturio.show.explanation import explain as explain_study
     from zenturio.show.explanation import explanation_chart
@@ -233,7 +233,7 @@ def sensitivity(
     Examples: zen run model.py --design saltelli:128; zen sensitivity model --metric error
     """
     from zenturio.query.sensitivity import study_sensitivity
-    from zenturio.record.row_filter import RowChoice, read_round
+    from zenturio.record.entities import RowChoice, read_round
     from zenturio.study.last_options import read_design
     from zenturio.study.overview import opened_repository
 

@@ -12,7 +12,7 @@ import typer
 from zenturio.cli import options, output
 from zenturio.cli.options import Database
 from zenturio.errors import InputError
-from zenturio.record.timestamps import iso_time, utc_time
+from zenturio.quantities import iso_time, utc_time
 
 if TYPE_CHECKING:
     from zenturio.record import Repository, StudySubmission

@@ -52,7 +52,7 @@ from zenturio.query.sql_fragments import (
     sql,
     verbatim,
 )
-from zenturio.record.row_filter import round_notes
+from zenturio.record.entities import round_notes
 from zenturio.record.sqlite import sqlite_module
 
 HUGE = 1e290

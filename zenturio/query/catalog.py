@@ -34,7 +34,7 @@ from zenturio.query.sql_fragments import (
 from zenturio.query.sql_writer import register_functions
 from zenturio.record import EXPERIMENT_STATES, SEED_KIND, Repository, codec
 from zenturio.record.codec import Form
-from zenturio.record.row_filter import NEWEST, RowChoice, RowFilter, machine_named
+from zenturio.record.entities import NEWEST, RowChoice, RowFilter, machine_named
 from zenturio.record.sql_names import with_parts
 
 if TYPE_CHECKING:

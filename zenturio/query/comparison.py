@@ -46,7 +46,7 @@ from zenturio.query.result_table import ResultTable
 from zenturio.query.run_frame import run_frame
 from zenturio.query.statistics import CONFIDENCE, median
 from zenturio.record import BUDGET_SPENT, PAIRED, PAIRED_ROUND, Repository
-from zenturio.record.row_filter import NEWEST, RowChoice
+from zenturio.record.entities import NEWEST, RowChoice
 
 MOST_BLOCKS_EVER = 100_000
 """More blocks than anybody runs: a plan that has more was not made here."""

@@ -32,7 +32,7 @@ from zenturio.query.study_table import StudyTable, TableQuery, condition_of, ope
 from zenturio.record import Repository
 from zenturio.record.codec import next_real
 from zenturio.record.column_copy import NotInCopyError
-from zenturio.record.row_filter import NEWEST, RowChoice
+from zenturio.record.entities import NEWEST, RowChoice
 
 DIGITS = 6
 """Of a digest, its last ones: they say whether an experiment is in a sample."""

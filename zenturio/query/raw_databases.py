@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from zenturio.errors import InputError, Passage, SafetyError, ZenError
 from zenturio.query.sql_writer import register_functions
-from zenturio.record.reader_role import POWERS, check_powers
+from zenturio.record.database_roles import POWERS, check_powers
 from zenturio.record.sqlite import read_only_uri, sqlite_module
 
 if TYPE_CHECKING:

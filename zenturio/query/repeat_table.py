@@ -27,7 +27,7 @@ from zenturio.query.present import left_out_notes
 from zenturio.query.result_table import ResultTable
 from zenturio.query.study_table import StudyTable, TableQuery, condition_of, open_table
 from zenturio.record import ExperimentState, Repository, StudyDefinition
-from zenturio.record.row_filter import RowChoice, read_round
+from zenturio.record.entities import RowChoice, read_round
 
 TRIED: tuple[ExperimentState, ...] = ("ok", "failed", "wrong", "timeout")
 

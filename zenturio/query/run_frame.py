@@ -18,7 +18,7 @@ from zenturio.query.copied_table import CopiedTable
 from zenturio.query.study_table import StudyTable, TableQuery, condition_of, open_table
 from zenturio.record import Repository, codec, column_copy
 from zenturio.record.column_copy import Array, NotInCopyError
-from zenturio.record.row_filter import RowChoice
+from zenturio.record.entities import RowChoice
 
 _FEW = {
     "machine": "e.machine", "host": "e.host", "host_governor": "c.governor",

@@ -21,7 +21,7 @@ from zenturio.query.statistics import CONFIDENCE, student
 
 if TYPE_CHECKING:
     from zenturio.record import Repository
-    from zenturio.record.row_filter import RowChoice
+    from zenturio.record.entities import RowChoice
 
 Mode = Literal["strong", "weak"]
 _STEPS = 100
@@ -365,7 +365,7 @@ def study_scaling(
     """
     from zenturio.query.frames import study_frame  # noqa: PLC0415 - loads pandas
     from zenturio.query.present import left_out_notes  # noqa: PLC0415
-    from zenturio.record.row_filter import NEWEST  # noqa: PLC0415
+    from zenturio.record.entities import NEWEST  # noqa: PLC0415
 
     table = study_frame(
         repository, study, where=where, metrics=[metric], outside=outside, rows=rows or NEWEST

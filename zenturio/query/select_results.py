@@ -21,7 +21,7 @@ from zenturio.query.result_table import ResultTable
 from zenturio.query.select_statement import SelectItem, group_key, with_limit
 from zenturio.query.study_table import StudyTable, TableQuery, condition_of, open_table
 from zenturio.record import ExperimentState, Repository
-from zenturio.record.row_filter import RowChoice, read_round
+from zenturio.record.entities import RowChoice, read_round
 
 ROW_COUNT = "count(*)"
 """The column that counts the experiments of a group."""

@@ -26,7 +26,7 @@ from zenturio.query.points_outside import present_space
 from zenturio.query.regression import real_column
 from zenturio.query.statistics import CONFIDENCE
 from zenturio.record import Repository
-from zenturio.record.row_filter import NEWEST, RowChoice
+from zenturio.record.entities import NEWEST, RowChoice
 from zenturio.search.designs import Design
 from zenturio.space import Point
 

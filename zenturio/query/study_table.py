@@ -55,7 +55,7 @@ from zenturio.query.sql_fragments import (
 )
 from zenturio.record import ExperimentState, Repository, column_copy
 from zenturio.record.column_copy import ColumnCopy, NotInCopyError
-from zenturio.record.row_filter import NEWEST, RowChoice
+from zenturio.record.entities import NEWEST, RowChoice
 
 RowNumbers = np.ndarray[Any, np.dtype[np.int64]]
 """Experiments, by the number of their row."""

@@ -39,7 +39,7 @@ from zenturio.files import make_folder, open_regular, read_regular, replace_whol
 from zenturio.record.codec import Form
 from zenturio.record.entities import REDACTION_EVENT
 from zenturio.record.field_layout import StoredField
-from zenturio.record.schema_names import DialectName
+from zenturio.record.sql_names import DialectName
 from zenturio.trust import check_owner
 
 _log = logging.getLogger(__name__)

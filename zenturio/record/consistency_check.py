@@ -239,7 +239,7 @@ _LAWS = {
         "SELECT count(*) FROM claims t WHERE NOT EXISTS"
         " (SELECT 1 FROM leases o WHERE o.id = t.lease AND o.ended IS NULL)"
     ),
-    # What other versions or kinds of machine have measured may be claimed: `claims.usable_results`.
+    # What other versions or kinds of machine have measured may be claimed: `leases.usable_results`.
     "claims on experiments that their driver has recorded": (
         "SELECT count(*) FROM claims t WHERE EXISTS (SELECT 1 FROM results o WHERE"
         " o.digest = t.digest AND o.round = t.round AND o.version = t.version"

@@ -19,7 +19,7 @@ from weakref import WeakSet
 from zenturio.errors import Diagnostic, RecordError, ZenError
 from zenturio.failpoints import Failpoint
 from zenturio.record.codec import Form
-from zenturio.record.projects import Project
+from zenturio.record.sql_names import Project
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine

@@ -5,22 +5,33 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from zenturio.errors import InputError, did_you_mean
 from zenturio.experiment.experiment import (
+    SUCCEEDED,
+    UNKNOWN_KIND,
     HostConditions,
     HostDetails,
+    Kinds,
     Log,
     MachineKind,
     MetricValue,
+    Missing,
     Outcome,
+    Series,
 )
+from zenturio.expression import Value
 from zenturio.system.processes import process_birth, realm
 
 if TYPE_CHECKING:
-    from zenturio.expression import Type, Value
+    import numpy as np
+
+    from zenturio.expression import Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,3 +334,250 @@ class StudyDeletion:
     """The files of artifacts that nothing else needs."""
     foreign: tuple[str, ...] = ()
     """Those among them that are not in the project, and stay."""
+
+
+# The filter of result rows by kind of machine and by round.
+
+RoundChoice = int | Literal["newest", "all"]
+"""A round by its number; the newest one of each experiment and kind of machine; or every one."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowChoice:
+    """A user's choice among the results of an experiment."""
+
+    machine: str = ""
+    """A kind of machine, or a part of its label that no other kind has; every kind, if empty."""
+    round: RoundChoice = "newest"
+
+    def holds(self, record: ExperimentRecord) -> bool:
+        """Return whether a result is of the chosen round."""
+        if self.round == "newest":
+            return record.newest
+        return self.round in ("all", record.round)
+
+
+NEWEST = RowChoice()
+"""The newest result of each experiment on each kind of machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowFilter:
+    """The same as a database has it."""
+
+    machine: int | None = None
+    """The number of a kind of machine; every kind, if none is named."""
+    round: RoundChoice = "newest"
+
+    @property
+    def conditions(self) -> str:
+        """What a row ``e`` has to meet, each condition behind AND."""
+        machine_condition = "" if self.machine is None else f" AND e.machine = {int(self.machine)}"
+        if self.round == "newest":
+            return f"{machine_condition} AND e.newest = 1"
+        return (
+            machine_condition
+            if self.round == "all"
+            else f"{machine_condition} AND e.round = {int(self.round)}"
+        )
+
+
+def read_round(text: str) -> RoundChoice:
+    """Return what ``--round`` says: nothing, a number, or all."""
+    word = text.strip().lower()
+    if word in ("", "newest"):
+        return "newest"
+    if word == "all":
+        return "all"
+    if word.isdecimal() and int(word) > 0:
+        return int(word)
+    raise InputError(f"--round {text}", hint="the number of a round, or all")
+
+
+def label_of(record: ExperimentRecord) -> str:
+    """Return the kind of machine that measured a result, in words."""
+    machine = record.outcome.machine if record.outcome else None
+    return machine.label if machine else UNKNOWN_KIND
+
+
+def machine_named(text: str, labels: Collection[str]) -> str:
+    """Return the one of *labels* that is, or contains, *text*; InputError if none or several do."""
+    if text in labels:
+        return text
+    matches = [label for label in sorted(labels) if text.casefold() in label.casefold()]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise InputError(
+            f"--machine {text}: several kinds of machine match",
+            hint=f"one of: {'; '.join(matches)}",
+        )
+    kinds = "; ".join(sorted(labels))
+    hint = did_you_mean(text, labels) if len(labels) > 5 else f"there are: {kinds or 'none'}"
+    raise InputError(f"--machine {text}: no kind of machine with results matches", hint=hint)
+
+
+def round_notes(counts: Mapping[int, int]) -> tuple[str, ...]:
+    """Return the note on an answer that has results of several rounds."""
+    if len(counts) < 2:
+        return ()
+    named = "; ".join(f"{number} ({count:,})" for number, count in sorted(counts.items()))
+    return (f"results of {len(counts)} rounds: {named}; --round picks one",)
+
+
+# Chosen fields of many results, column by column: without an object for each of them.
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnPage:
+    """Some results of a study, in the order of the space."""
+
+    states: Sequence[ExperimentState]
+    machines: Sequence[int]
+    """The numbers of their kinds of machine."""
+    rounds: Sequence[int]
+    parameters: Mapping[str, Sequence[Value]]
+    """Of the fields that were asked for those that the study has."""
+    metrics: Mapping[str, Sequence[MetricValue | None]]
+    """Likewise; None where a metric was not measured."""
+    kinds: Mapping[int, MachineKind]
+    """The kinds of machine by their numbers; unknown ones are not among them."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRequest:
+    """What is asked of the results of a study."""
+
+    parameters: Collection[str]
+    metrics: Collection[str]
+    states: Collection[ExperimentState]
+    round: RoundChoice = "newest"
+    without: Collection[str] = ()
+    """Digests of experiments to leave out."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedResults:
+    """Results of one program, which the keys of their points name: see `experiment.identity`."""
+
+    keys: tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]
+    """The halves of the keys, as unsigned integers."""
+    ranks: np.ndarray[Any, Any]
+    """Of several results with one key the one with the highest rank counts."""
+    started: np.ndarray[Any, Any]
+    causes: np.ndarray[Any, Any]
+    """Numbers of `cause_texts`; 0 where it succeeded."""
+    cause_texts: Sequence[str]
+    parameters: Mapping[str, Sequence[Value]]
+    """Of the fields that were asked for those that the study has."""
+    metrics: Mapping[str, Sequence[MetricValue | None]]
+
+    def __len__(self) -> int:
+        return len(self.ranks)
+
+
+# The rules of acceptance that every repository shares: which outcome counts, and for whom.
+
+MOST_METRICS = 10_000
+"""Metrics of a run that are kept at the most; the rest is counted."""
+NOT_KEPT = "metrics_not_kept"
+"""The metric that says how many were too many."""
+MOST_VALUES = 1_000_000
+"""Values of a series that are kept at the most; a longer one is missing, and says why."""
+
+
+def replaces_attempt(past: AttemptState | None) -> bool:
+    """Return whether a late outcome replaces its attempt, whose state is *past* (None: not stored).
+
+    A stale attempt has no outcome yet. Any other one was recorded: this is the same call, made
+    again by a driver that did not hear the answer.
+    """
+    return past is None or past == "stale"
+
+
+Rank = tuple[bool, int, int]
+
+
+def result_rank(status: str, attempt: int, number: int) -> Rank:
+    """Return the sort key of the results of an experiment: the first one is given to others.
+
+    The oldest that is ok; if none is, the last attempt: who sets that one aside has refused all.
+    """
+    return (False, 0, number) if status in SUCCEEDED else (True, -attempt, number)
+
+
+def machine_counts(machine: MachineKind | None, kinds: Kinds) -> bool:
+    """Return whether a result of *machine* stands for one of *kinds*; of any, if that is none."""
+    return kinds is None or machine is None or machine in kinds
+
+
+def is_of(machine: MachineKind | None, kinds: Kinds) -> bool:
+    """Return whether a result is known to be of one of *kinds*."""
+    return kinds is not None and machine in kinds
+
+
+def match_remeasured(again: Sequence[Outcome], recorded: Sequence[Outcome]) -> dict[int, Outcome]:
+    """Return what replaces which of the *recorded*, by their places in the sequence.
+
+    Where an experiment has results of several kinds of machine, the attempt says which is meant.
+    """
+    # Mostly an experiment has one result, and then the attempt need not agree.
+    newest = {outcome.digest: outcome for outcome in again}
+    exact = {(outcome.digest, outcome.attempt): outcome for outcome in again}
+    count = Counter(outcome.digest for outcome in recorded)
+    replacements: dict[int, Outcome] = {}
+    for at, outcome in enumerate(recorded):
+        digest = outcome.digest
+        replacement = (
+            newest.get(digest) if count[digest] == 1 else exact.get((digest, outcome.attempt))
+        )
+        if replacement is not None:
+            replacements[at] = replacement
+    return replacements
+
+
+def limit_metrics(outcome: Outcome) -> Outcome:
+    """Return *outcome* with as many metrics as are kept; one of them says how many were not.
+
+    A series with too many values is missing: a part of it would pass for the whole.
+    """
+    long = {
+        name: Missing(
+            f"its {len(value.values):,} values were not kept: {MOST_VALUES:,} are, at the most"
+        )
+        for name, value in outcome.metrics.items()
+        if isinstance(value, Series) and len(value.values) > MOST_VALUES
+    }
+    if long:
+        outcome = replace(outcome, metrics={**outcome.metrics, **long})
+    # One of those that are kept is the remark itself.
+    dropped = len(outcome.metrics) - MOST_METRICS
+    if dropped <= 0:
+        return outcome
+    metrics = dict(islice(outcome.metrics.items(), MOST_METRICS - 1))
+    why = f"{dropped + 1:,} metrics were not kept: {MOST_METRICS:,} of a run are, at the most"
+    return replace(outcome, metrics={NOT_KEPT: Missing(why), **metrics})
+
+
+MetricSources = Mapping[str, str]
+"""The metrics of a study, and what measures each, as written."""
+
+
+def shared_metrics(
+    metrics: Mapping[str, MetricValue], source: str, theirs: MetricSources, ours: MetricSources
+) -> dict[str, MetricValue]:
+    """Return *metrics* as study *source* measured them, as far as we would have measured the same.
+
+    A metric that nobody declared (the program reported it) comes along; one that we measure in
+    a way of our own is missing, and says why.
+    """
+    shared = {
+        name: measure
+        for name, measure in metrics.items()
+        if theirs.get(name, "") == ours.get(name, "")
+    }
+    for name, way in ours.items():
+        if way and name not in shared:
+            reason = "measures it in another way" if name in metrics else "did not measure it"
+            shared[name] = Missing(f"the experiment was run by study {source!r}, which {reason}")
+    return shared

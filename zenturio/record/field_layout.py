@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from zenturio.record import codec, sql_names
 from zenturio.record.codec import SLOTTED, Form
 from zenturio.record.entities import Field
-from zenturio.record.schema_names import SLOT_NAMES, DialectName
+from zenturio.record.sql_names import SLOT_NAMES, DialectName
 
 if TYPE_CHECKING:
     from zenturio.expression import Type

@@ -22,14 +22,13 @@ from zenturio.errors import (
     ZenError,
 )
 from zenturio.files import make_folder
-from zenturio.record import reader_role, schema_version, team_roles
+from zenturio.record import database_roles, schema_version
 from zenturio.record.artifact_store import YOUNG_SECONDS, ArtifactStore
 from zenturio.record.consistency_check import check_artifacts, check_consistency
 from zenturio.record.database import Database, DatabaseDialect
-from zenturio.record.database_copy import DatabaseCopy
-from zenturio.record.database_digest import DatabaseDigest, Progress
+from zenturio.record.database_copy import DatabaseCopy, DatabaseDigest, Progress
+from zenturio.record.database_roles import Grant, Team
 from zenturio.record.entities import StudyDeletion
-from zenturio.record.old_revisions import original
 from zenturio.record.open import (
     FOLDER,
     artifact_store,
@@ -42,15 +41,13 @@ from zenturio.record.open import (
     wait_seconds,
 )
 from zenturio.record.postgresql import PostgreSQL
-from zenturio.record.reader_role import Grant
 from zenturio.record.repository import Repository
 from zenturio.record.salvage import Salvage, salvage_file
-from zenturio.record.schema_names import REVISIONS
-from zenturio.record.sql_names import quoted
+from zenturio.record.schema_version import original_revision
+from zenturio.record.sql_names import REVISIONS, quoted
 from zenturio.record.sql_repository import SQLRepository
 from zenturio.record.sqlite import SQLite
 from zenturio.record.study_views import StoredView, schema_name
-from zenturio.record.team_roles import Team
 from zenturio.record.upgrade import is_older, room_for, upgrade_older
 
 _BATCH = 500
@@ -114,7 +111,7 @@ def upgrade_repository(url: str | Path | None = None) -> Upgrade:
         if isinstance(kind, SQLite):
             room_for(kind.path)
         kept = upgrade_older(kind, artifact_store(kind), wait_seconds(), before)
-    return Upgrade(original(before), newest, kept)
+    return Upgrade(original_revision(before), newest, kept)
 
 
 def backup(
@@ -410,13 +407,13 @@ def grant(url: str | Path | None = None, role: str = "", *, execute: bool = True
     Without *execute* the statements are only returned.
     """
     with _connected(_existing(url)) as database:
-        return reader_role.grant(database, role, execute=execute)
+        return database_roles.grant_reading(database, role, execute=execute)
 
 
 def grant_team(url: str | Path | None, team: Team, *, execute: bool = True) -> Grant:
-    """Let *team* work on a database of PostgreSQL: see ``team_roles``."""
+    """Let *team* work on a database of PostgreSQL: see ``database_roles``."""
     with _connected(_existing(url)) as database:
-        return team_roles.grant(database, team, execute=execute)
+        return database_roles.grant_team(database, team, execute=execute)
 
 
 BACKUPS = "backups"

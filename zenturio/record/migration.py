@@ -19,19 +19,19 @@ from zenturio.experiment.experiment import Artifact, HostDetails, Log, MachineKi
 from zenturio.failpoints import Failpoint
 from zenturio.record import (
     codec,
-    former_digests,
     outcome_recording,
     result_rows,
+    reused_results,
     sql_names,
     studies,
 )
 from zenturio.record.artifact_store import ArtifactStore
 from zenturio.record.codec import to_local, to_portable
 from zenturio.record.database import Database, Transaction
-from zenturio.record.old_revisions import OldAttempt, OldRepository, OldRow, OldStudy
 from zenturio.record.outcome_recording import UnacceptedAttempt
-from zenturio.record.projects import COMMON
 from zenturio.record.result_rows import FIRST_ROUND, NewResult
+from zenturio.record.schema_version import OldAttempt, OldRepository, OldRow, OldStudy
+from zenturio.record.sql_names import COMMON
 from zenturio.record.study_context import RepositoryCache, StudyContext
 
 BASE = Failpoint("upgrade.base")
@@ -128,7 +128,7 @@ class Migration:
     def _base(self, transaction: Transaction) -> None:
         """Studies, their versions, fields and definitions; leases, and what a service has to do."""
         old = self._older
-        former_digests.mark_upgraded(transaction)
+        reused_results.mark_upgraded(transaction)
         self._names(transaction)
         for study in old.studies.values():
             context = self._context(transaction, study.number)

@@ -66,8 +66,8 @@ def _remove_own(folder: str, creator: int) -> None:
 
 def _connect(dialect: DatabaseDialect, *, finds_unique: bool = False) -> SQLRepository:
     # Whoever asks for nothing but the project's folder should not pay for a database.
-    from zenturio.record.projects import Project  # noqa: PLC0415
     from zenturio.record.schema_version import connect  # noqa: PLC0415
+    from zenturio.record.sql_names import Project  # noqa: PLC0415
     from zenturio.record.sql_repository import SQLRepository  # noqa: PLC0415
 
     database = connect(dialect, wait_seconds())

@@ -15,21 +15,19 @@ from typing import Any, NamedTuple
 
 from zenturio.experiment.experiment import Experiment, Kinds, Outcome
 from zenturio.record import (
-    acceptance_rules,
-    claims,
     codec,
+    entities,
     leases,
-    machines,
     result_rows,
     reused_results,
     studies,
+    study_context,
 )
-from zenturio.record.claims import ClaimRow
 from zenturio.record.database import Transaction
 from zenturio.record.entities import AttemptState
-from zenturio.record.leases import LeaseRow
-from zenturio.record.output_masking import mask_outcomes
+from zenturio.record.leases import ClaimRow, LeaseRow
 from zenturio.record.result_rows import CounterChanges, NewResult
+from zenturio.record.secret import mask_outcomes
 from zenturio.record.study_context import StudyContext
 
 _log = logging.getLogger(__name__)
@@ -48,9 +46,9 @@ def record(
     """Store the outcomes of what a driver claimed; return the digests of those accepted."""
     masked = mask_outcomes(outcomes, context.transaction.dialect.secrets)
     masked = _by_one_clock(context, masked)
-    outcomes = [acceptance_rules.limit_metrics(outcome) for outcome in masked]
+    outcomes = [entities.limit_metrics(outcome) for outcome in masked]
     keys = {codec.digest_key(outcome.digest) for outcome in outcomes}
-    deleted_claims = claims.delete_claims(context.transaction, lease.number, keys)
+    deleted_claims = leases.delete_claims(context.transaction, lease.number, keys)
     if context.transaction.careful:
         deleted_claims = _without_results(context, deleted_claims, outcomes)
     accepted: dict[str, _Pair] = {}
@@ -63,7 +61,7 @@ def record(
             unclaimed.append(outcome)
     # An outcome of an older attempt does not use up the claim of the present one.
     unmatched = [c for c in deleted_claims.values() if bytes(c.digest).hex() not in accepted]
-    claims.restore_claims(context.transaction, unmatched)
+    leases.restore_claims(context.transaction, unmatched)
     context.settled += [(lease.number, digest) for digest in accepted]
     repeated: frozenset[str] = frozenset()
     # The common case ends here: each outcome had its claim, in two statements for all of them.
@@ -139,11 +137,11 @@ def _lost_claim(
         return None
     if transaction.sql(f"SELECT 1 FROM claims WHERE digest = {mark}", (key,)):
         return None
-    machine = machines.machine_number(context, outcome.machine)
+    machine = study_context.machine_number(context, outcome.machine)
     if any(
         result.machine == machine
         and (result.version != context.version.id or result.round == granted.round)
-        for result in claims.usable_results(context, claims.results_of(transaction, [key]))
+        for result in leases.usable_results(context, leases.results_of(transaction, [key]))
     ):
         return None
     recorded = (
@@ -153,7 +151,7 @@ def _lost_claim(
         return None
     (number,) = transaction.numbers(1)
     return ClaimRow(
-        number, key, granted.round, claims.ANY_MACHINE, context.version.id, lease.number,
+        number, key, granted.round, leases.ANY_MACHINE, context.version.id, lease.number,
         outcome.attempt, codec.escape(lease.host), transaction.now, granted.position,
         granted.repeat, codec.dump_values(granted.values),
     )  # fmt: skip
@@ -175,7 +173,8 @@ def _without_results(
         (context.version.id,),
     )
     kinds = {
-        codec.digest_key(o.digest): machines.machine_number(context, o.machine) for o in outcomes
+        codec.digest_key(o.digest): study_context.machine_number(context, o.machine)
+        for o in outcomes
     }
     recorded = {(bytes(digest), machine, number) for digest, machine, number in rows}
     return {
@@ -260,7 +259,7 @@ def keep_attempts(
     if not attempts:
         return
     transaction = context.transaction
-    hosts = machines.host_numbers(context, [attempt.outcome for attempt in attempts])
+    hosts = study_context.host_numbers(context, [attempt.outcome for attempt in attempts])
     table = []
     for attempt, (machine, host) in zip(attempts, hosts, strict=True):
         o = attempt.outcome
@@ -277,7 +276,7 @@ def keep_attempts(
 
 def _keep_files(transaction: Transaction, attempts: Sequence[tuple[int, Outcome]]) -> None:
     result_rows.keep(transaction, attempts)
-    machines.keep_conditions(transaction, ((n, outcome.conditions) for n, outcome in attempts))
+    study_context.keep_conditions(transaction, ((n, outcome.conditions) for n, outcome in attempts))
 
 
 def _keep_late_outcomes(context: StudyContext, lease: int, outcomes: Sequence[Outcome]) -> None:
@@ -299,7 +298,7 @@ def _keep_late_outcomes(context: StudyContext, lease: int, outcomes: Sequence[Ou
         attempt_key = (codec.digest_key(outcome.digest), outcome.attempt)
         unknown = ExperimentPosition(-1, 1, None, context.version.round)
         row, state, place = past.get(attempt_key, (None, None, unknown))
-        if acceptance_rules.replaces_attempt(state):
+        if entities.replaces_attempt(state):
             new.append((outcome, row, place))
             past[attempt_key] = (row, "superseded", place)
     # A stale attempt keeps its id, and so its place among the attempts, when its outcome arrives.
@@ -340,14 +339,14 @@ def add_results(
     masked = mask_outcomes([outcome for _, outcome in results], transaction.dialect.secrets)
     masked = _by_one_clock(context, masked)
     pairs = {
-        experiment.digest: (experiment, acceptance_rules.limit_metrics(outcome))
+        experiment.digest: (experiment, entities.limit_metrics(outcome))
         for (experiment, _), outcome in zip(results, masked, strict=True)
     }
     keys = sorted(map(codec.digest_key, pairs))
     reused_results.cached_digests(
         context, [experiment for experiment, _ in pairs.values()], kinds, round_
     )
-    present = claims.results_of(transaction, keys)
+    present = leases.results_of(transaction, keys)
     own_results = [
         result
         for result in present
@@ -355,17 +354,17 @@ def add_results(
     ]
     holders = {
         result.digest: result.lease
-        for result in claims.results_for_machine(transaction, own_results, kinds)
+        for result in leases.results_for_machine(transaction, own_results, kinds)
     }
     claimed = _claimed(transaction, keys)
     # A dead driver's claim must not turn down a result that is there: end its lease, look again.
     other_leases = {claim.lease for claim in claimed.values()} - {lease.number}
     if other_leases and leases.end_leases_of_dead_drivers(transaction, other_leases):
         claimed = _claimed(transaction, keys)
-    deleted_claims = claims.delete_claims(
+    deleted_claims = leases.delete_claims(
         transaction, lease.number, [k for k in keys if k not in holders]
     )
-    last = claims.last_attempts(transaction, keys, present)
+    last = leases.last_attempts(transaction, keys, present)
     repeated, late = set(), []
     new: list[tuple[Experiment, Outcome, int | None]] = []
     for digest, (experiment, outcome) in pairs.items():
@@ -415,8 +414,8 @@ def _enter_new(
 
 def _claimed(transaction: Transaction, keys: Sequence[bytes]) -> dict[bytes, ClaimRow]:
     claim_rows = transaction.among_sql(
-        f"SELECT {', '.join(claims.COLUMNS)} FROM claims"
-        f" WHERE target = {claims.ANY_MACHINE} AND {{among}}",
+        f"SELECT {', '.join(leases.COLUMNS)} FROM claims"
+        f" WHERE target = {leases.ANY_MACHINE} AND {{among}}",
         "digest",
         keys,
     )
@@ -428,12 +427,12 @@ def _claimed(transaction: Transaction, keys: Sequence[bytes]) -> dict[bytes, Cla
 
 def remeasure(context: StudyContext, outcomes: Iterable[Outcome]) -> int:
     """Replace status, cause and metrics of recorded experiments; return how many there were."""
-    outcomes = [acceptance_rules.limit_metrics(outcome) for outcome in outcomes]
+    outcomes = [entities.limit_metrics(outcome) for outcome in outcomes]
     keys = sorted({codec.digest_key(outcome.digest) for outcome in outcomes})
     recorded = result_rows.read_results(
         context.transaction, context.layout, "", among=("e.digest", keys)
     )
-    remeasured = acceptance_rules.match_remeasured(outcomes, [row.outcome for row in recorded])
+    remeasured = entities.match_remeasured(outcomes, [row.outcome for row in recorded])
     pairs = [(row, remeasured[at]) for at, row in enumerate(recorded) if at in remeasured]
     if not pairs:
         return 0
@@ -457,7 +456,7 @@ def reopen(context: StudyContext, digests: Sequence[str], kinds: Kinds = None) -
     """Set aside this version's outcomes that are not ok; return how many there were.
 
     Rows of other versions stay. From now on this one refuses them, unless they are of a later
-    attempt: see `claims.usable_results`.
+    attempt: see `leases.usable_results`.
     """
     transaction = context.transaction
     keys = sorted(map(codec.digest_key, dict.fromkeys(digests)))
@@ -466,7 +465,7 @@ def reopen(context: StudyContext, digests: Sequence[str], kinds: Kinds = None) -
         transaction, context.layout, condition, among=("e.digest", keys)
     )
     if failed and kinds is not None:
-        counting = machines.numbers_of(transaction, kinds)
+        counting = study_context.numbers_of(transaction, kinds)
         failed = [row for row in failed if row.machine in counting]
     if not failed:
         return 0

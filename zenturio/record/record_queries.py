@@ -7,28 +7,29 @@ from typing import Any, NamedTuple
 
 from zenturio.experiment.experiment import Artifact, HostDetails, Kinds, MetricValue, Outcome
 from zenturio.record import (
-    acceptance_rules,
-    claims,
     codec,
-    machines,
+    entities,
+    leases,
     repository,
     result_rows,
     reused_results,
     studies,
+    study_context,
 )
-from zenturio.record.column_pages import ColumnPage, ColumnRequest
 from zenturio.record.database import Transaction
 from zenturio.record.entities import (
     OUTCOME_STATES,
     AttemptLogs,
     AttemptRecord,
     AttemptState,
+    ColumnPage,
+    ColumnRequest,
     ExperimentRecord,
     ExperimentState,
     RecordKey,
+    RowFilter,
 )
 from zenturio.record.field_layout import SlotReader
-from zenturio.record.row_filter import RowFilter
 from zenturio.record.study_context import RepositoryCache, StudyContext
 
 BATCH = 2000
@@ -49,9 +50,9 @@ def find_outcomes(
         context.transaction, context.layout, condition, among=("e.digest", keys)
     )
     if results and kinds is not None:
-        counting = machines.numbers_of(context.transaction, kinds)
+        counting = study_context.numbers_of(context.transaction, kinds)
         results = [row for row in results if row.machine in counting]
-    results.sort(key=lambda row: (acceptance_rules.is_of(row.outcome.machine, kinds), row.number))
+    results.sort(key=lambda row: (entities.is_of(row.outcome.machine, kinds), row.number))
     return {row.record.digest: row.outcome for row in results}
 
 
@@ -60,13 +61,13 @@ def find_outcomes_anywhere(
 ) -> dict[str, Outcome]:
     """Return accepted outcomes, each from the version whose result comes first.
 
-    Which that is, `acceptance_rules.result_rank` says.
+    Which that is, `entities.result_rank` says.
     With *kinds* only what counts for these kinds of machine.
     """
     keys = sorted(map(codec.digest_key, dict.fromkeys(digests)))
-    results = claims.results_for_machine(transaction, claims.results_of(transaction, keys), kinds)
+    results = leases.results_for_machine(transaction, leases.results_of(transaction, keys), kinds)
     results = [result for result in results if result.is_newest]
-    best: dict[bytes, claims.ResultSummary] = {}
+    best: dict[bytes, leases.ResultSummary] = {}
     for result in sorted(results, key=lambda result: result.rank):
         best.setdefault(result.digest, result)
     outcomes: dict[str, Outcome] = {}
@@ -156,7 +157,7 @@ def _page(context: StudyContext, reader: SlotReader, rows: Iterable[Sequence[Any
             reader.columns(role, remarks, columns[_COLUMN_HEADS:], chunks)
             for role in ("parameter", "metric")
         )
-    kinds_by_number = machines.machines_of(context.transaction, set(kinds))
+    kinds_by_number = study_context.machines_of(context.transaction, set(kinds))
     return ColumnPage(states, kinds, rounds, parameters, metrics, kinds_by_number)
 
 
@@ -311,9 +312,9 @@ def _tried(transaction: Transaction, digest: str) -> list[tuple[_Tried, bool]]:
 def all_attempts(transaction: Transaction, digest: str) -> tuple[AttemptRecord, ...]:
     """Return every attempt at an experiment, by number."""
     tried = [attempt for attempt, _ in _tried(transaction, digest)]
-    hosts = machines.hosts_of(transaction, {e.host for e in tried if isinstance(e.host, int)})
-    kinds = machines.machines_of(transaction, {host[1] for host in hosts.values()})
-    conditions = machines.conditions_of(transaction, [attempt.id for attempt in tried])
+    hosts = study_context.hosts_of(transaction, {e.host for e in tried if isinstance(e.host, int)})
+    kinds = study_context.machines_of(transaction, {host[1] for host in hosts.values()})
+    conditions = study_context.conditions_of(transaction, [attempt.id for attempt in tried])
     attempts = []
     for attempt in tried:
         measured: Mapping[str, MetricValue] = codec.load_values(attempt.metrics)

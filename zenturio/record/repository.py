@@ -24,14 +24,17 @@ from zenturio.experiment.experiment import (
     Outcome,
     ProgramIdentity,
 )
-from zenturio.record.column_pages import ColumnPage, ColumnRequest, KeyedResults
+from zenturio.quantities import utc_time
 from zenturio.record.entities import (
     AttemptLogs,
     AttemptRecord,
+    ColumnPage,
+    ColumnRequest,
     DriverProcess,
     EquatedResult,
     ExperimentRecord,
     ExperimentState,
+    KeyedResults,
     Lease,
     MeasurementRound,
     RecordKey,
@@ -43,7 +46,6 @@ from zenturio.record.entities import (
     StudySubmission,
     SubmissionState,
 )
-from zenturio.record.timestamps import utc_time
 
 if TYPE_CHECKING:
     from zenturio.record.column_copy import ColumnCopy
@@ -213,7 +215,7 @@ class Repository(Protocol):
         or second one is kept as a superseded attempt. With ``final=False`` the attempt is kept
         under its own status and the experiment may be claimed for its next one.
 
-        Of more metrics than `acceptance_rules.MOST_METRICS` the rest is counted, and not kept.
+        Of more metrics than `entities.MOST_METRICS` the rest is counted, and not kept.
         """
         ...
 
@@ -332,7 +334,7 @@ class Repository(Protocol):
     def column_copy(self, study: str) -> ColumnCopy | None:
         """Return the columnar copy of a large study, up to date.
 
-        None for a small one, and where no copy can be kept: all of it is in `column_pages`.
+        None for a small one, and where no copy can be kept: all of it is in `entities`.
         """
         ...
 

@@ -13,13 +13,106 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from zenturio.experiment.experiment import Experiment, Kinds
-from zenturio.record import claims, codec, former_digests, leases, repository, result_rows, studies
-from zenturio.record.acceptance_rules import shared_metrics
+from zenturio.record import codec, leases, repository, result_rows, studies
 from zenturio.record.database import Transaction
-from zenturio.record.entities import EquatedResult
+from zenturio.record.entities import EquatedResult, shared_metrics
 from zenturio.record.result_rows import NewResult, StoredResult
 from zenturio.record.studies import StudyVersion
 from zenturio.record.study_context import StudyContext
+
+# Results that have digests of an earlier format.
+#
+# A format of digests is a matter of the program, not of the tables: what a digest was computed from
+# is not in the repository, so an upgrade cannot compute it again. A repository of that time has a
+# mark. Where it stands, experiments come with their former digests, too, and results that are found
+# by these take the present ones. The former ones stay as aliases.
+
+FORMER = "digests of format 1"
+"""The step of an upgrade that is never over, and the kind of the aliases."""
+
+
+def mark_upgraded(transaction: Transaction) -> None:
+    """Note that results may be there under digests of an earlier format."""
+    transaction.insert_new("upgrade", ("step", "done", "at"), [(FORMER, 0, transaction.now)])
+
+
+def has_former_digests(transaction: Transaction) -> bool:
+    """Return whether results may be there under digests of an earlier format."""
+    mark = transaction.dialect.mark
+    return bool(transaction.sql(f"SELECT 1 FROM upgrade WHERE step = {mark}", (FORMER,)))
+
+
+def adopt_former_digests(context: StudyContext, experiments: Iterable[Experiment]) -> bool:
+    """Give what is there under the former digests of *experiments* the present ones.
+
+    In every version, for a digest names the same experiment in all of them; whether there was any.
+    """
+    transaction, mark = context.transaction, context.transaction.dialect.mark
+    present = {
+        codec.digest_key(experiment.former): experiment
+        for experiment in experiments
+        if experiment.former
+    }
+    results = transaction.among_sql(
+        "SELECT digest, id, version FROM results WHERE {among}", "digest", sorted(present)
+    )
+    tried = transaction.among_sql(
+        "SELECT DISTINCT digest FROM attempts WHERE {among}", "digest", sorted(present)
+    )
+    former = {bytes(digest) for digest, *_ in (*results, *tried)}
+    if not former:
+        return False
+    transaction.sql_many(
+        # A row that has the present digest already wins: nothing is lost, and none is there twice.
+        f"UPDATE results SET digest = {mark}, key = {mark} WHERE digest = {mark} AND NOT EXISTS"
+        f" (SELECT 1 FROM results o WHERE o.digest = {mark} AND o.version = results.version"
+        " AND o.round = results.round AND o.machine = results.machine)",
+        [
+            (
+                codec.digest_key(present[old].digest),
+                present[old].key or None,
+                old,
+                codec.digest_key(present[old].digest),
+            )
+            for old in sorted(former)
+        ],
+    )
+    # What refers to experiments by digest, not by the id of a result, follows them.
+    for table in ("attempts", "events"):
+        pairs = [(codec.digest_key(present[old].digest), old) for old in sorted(former)]
+        transaction.sql_many(f"UPDATE {table} SET digest = {mark} WHERE digest = {mark}", pairs)
+    aliases = [(bytes(digest), number, FORMER) for digest, number, _ in results]
+    transaction.insert_new("aliases", ("digest", "result", "kind"), aliases)
+    _note_edits(context, {int(number): int(version) for _, number, version in results})
+    _set_recipes(context, [present[old] for old in sorted(former)])
+    return True
+
+
+def _note_edits(context: StudyContext, versions: Mapping[int, int]) -> None:
+    """Tell caches of each version which results they have to read again."""
+    for version in studies.versions_by_id(context.transaction, set(versions.values())).values():
+        beside = context if version.id == context.version.id else context.beside(version)
+        result_rows.record_edit(
+            beside, [number for number, of in versions.items() if of == version.id]
+        )
+
+
+def _set_recipes(context: StudyContext, experiments: Iterable[Experiment]) -> None:
+    """In this version alone: another one has recipes of its own."""
+    by_recipe: dict[int, list[bytes]] = {}
+    for experiment in experiments:
+        number = result_rows.recipe_number(context, experiment.program)
+        if number is not None:
+            by_recipe.setdefault(number, []).append(codec.digest_key(experiment.digest))
+    mark = context.transaction.dialect.mark
+    for number, keys in by_recipe.items():
+        context.transaction.among_sql(
+            f"UPDATE results SET recipe = {mark} WHERE version = {mark} AND {{among}}",
+            "digest",
+            sorted(keys),
+            (number, context.version.id),
+        )
+
 
 _COPY = ("result", "source", "kind", "person", "at", "note")
 _EQUATED = "FROM copies c JOIN results r ON r.id = c.result WHERE c.kind = 'equated'"
@@ -47,18 +140,16 @@ def cached_digests(
     What other versions have run has a row in this one afterwards, too.
     """
     by_key = {codec.digest_key(experiment.digest): experiment for experiment in experiments}
-    results = claims.results_of(context.transaction, by_key)
-    usable = claims.usable_results(context, results, kinds, round_)
+    results = leases.results_of(context.transaction, by_key)
+    usable = leases.usable_results(context, results, kinds, round_)
     finished = {result.digest for result in (usable if round_ is None else results)}
     # Only what is not found is looked for under its former digest, and only in old repositories.
-    if former_digests.adopt_former_digests(
-        context, [e for key, e in by_key.items() if key not in finished]
-    ):
-        results = claims.results_of(context.transaction, by_key)
-        usable = claims.usable_results(context, results, kinds, round_)
+    if adopt_former_digests(context, [e for key, e in by_key.items() if key not in finished]):
+        results = leases.results_of(context.transaction, by_key)
+        usable = leases.usable_results(context, results, kinds, round_)
     # Of what others have, one result each is copied: the one that ranks first.
     own_digests = {result.digest for result in usable if result.version == context.version.id}
-    from_others: dict[bytes, claims.ResultSummary] = {}
+    from_others: dict[bytes, leases.ResultSummary] = {}
     for result in sorted(usable, key=lambda result: result.rank):
         if result.digest not in own_digests:
             from_others.setdefault(result.digest, result)
@@ -68,7 +159,7 @@ def cached_digests(
 
 def _copy(
     context: StudyContext,
-    results: Sequence[claims.ResultSummary],
+    results: Sequence[leases.ResultSummary],
     experiments: Mapping[bytes, Experiment],
 ) -> None:
     """Add a copy of each of *results* for its experiment, by the keys of *experiments*."""
@@ -141,7 +232,7 @@ def equate(
     """
     transaction = context.transaction
     leases.refuse_drivers(transaction, (context.version, source))
-    former_digests.adopt_former_digests(context, experiments.values())
+    adopt_former_digests(context, experiments.values())
     by_key = {codec.digest_key(digest): experiment for digest, experiment in experiments.items()}
     layout = context.beside(source).layout
     results = result_rows.read_results(

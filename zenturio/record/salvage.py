@@ -26,7 +26,7 @@ from sqlalchemy import Column, Numeric, Table
 from sqlalchemy.dialects import sqlite
 
 from zenturio.errors import RecordError
-from zenturio.record import former_digests, schema_version, sql_names, studies
+from zenturio.record import reused_results, schema_version, sql_names, studies
 from zenturio.record.codec import SLOTTED, Form, unescape
 from zenturio.record.database import Transaction
 from zenturio.record.entities import OUTCOME_STATES, Field
@@ -37,9 +37,8 @@ from zenturio.record.field_layout import (
     Role,
     StoredField,
 )
-from zenturio.record.projects import COMMON
 from zenturio.record.schema import ADDED_COLUMNS, tables_of
-from zenturio.record.schema_names import SLOT_NAMES
+from zenturio.record.sql_names import COMMON, SLOT_NAMES
 from zenturio.record.sqlite import SQLite
 from zenturio.record.sqlite_pages import PageRow, SQLitePages
 
@@ -518,7 +517,7 @@ _MENDED = (
         " SELECT version, machine, round, status, count(*) FROM results GROUP BY 1, 2, 3, 4"
     ),
     (
-        f"INSERT INTO upgrade (step, done, at) SELECT '{former_digests.FORMER}', 0, 0"
+        f"INSERT INTO upgrade (step, done, at) SELECT '{reused_results.FORMER}', 0, 0"
         " WHERE EXISTS (SELECT 1 FROM results WHERE key IS NULL)"
     ),
     "DELETE FROM sqlite_sequence WHERE name = 'claims'",

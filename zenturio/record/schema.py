@@ -34,7 +34,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.schema import CreateIndex, CreateTable
 from sqlalchemy.types import TypeEngine, UserDefinedType
 
-from zenturio.record.schema_names import SLOT_NAMES, DialectName
+from zenturio.record.sql_names import SLOT_NAMES, DialectName
 
 metadata = MetaData()
 """All tables, ``results`` without its slots: ``tables_of`` adds these."""

@@ -1,4 +1,4 @@
-"""Names in SQL of studies, parameters and metrics, and the tokens of SQL texts.
+"""Names in the database: of tables, columns and views, of its schema, and of the projects in it.
 
 Names are the same on every database, so that a query moves with its study: at most 63 bytes (the
 limit of PostgreSQL), and never two that differ only in case (which are one in SQLite) or in how
@@ -7,12 +7,20 @@ Unicode composes their letters.
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import secrets
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from hashlib import blake2s
+from pathlib import Path
+from typing import Literal
 
 from zenturio.errors import Diagnostic, InputError
+from zenturio.files import replace_whole
 from zenturio.record.entities import StudyDefinition
 
 LONGEST = 63
@@ -41,19 +49,19 @@ def check_names(name: str, definition: StudyDefinition) -> None:
     fields = (*definition.parameters, *definition.metrics)
     diagnostics = [
         Diagnostic(f"{n!r} cannot be a name", hint="a name is not empty and holds no NUL byte")
-        for n in (name, *(field.name for field in fields))
+        for n in (name, *(each.name for each in fields))
         if not is_storable(n)
     ]
     unique_names: set[str] = set()
-    for field in fields:
-        if field.name in unique_names:
+    for each in fields:
+        if each.name in unique_names:
             diagnostics.append(
                 Diagnostic(
-                    f"{field.name!r} names two parameters or metrics of study {name!r}",
+                    f"{each.name!r} names two parameters or metrics of study {name!r}",
                     hint="rename one of them",
                 )
             )
-        unique_names.add(field.name)
+        unique_names.add(each.name)
     if diagnostics:
         raise InputError.all(diagnostics)
 
@@ -222,3 +230,140 @@ def with_names(text: str, tokens: Iterable[re.Match[str]], names: Mapping[str, s
             parts += [text[end : token.start()], quoted(names[plain_name(token)])]
             end = token.end()
     return "".join([*parts, text[end:]])
+
+
+# Names of the schema that every start needs: revisions, tables and slots, without SQLAlchemy.
+
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008")
+"""Every revision of the schema, oldest first; ``schema`` has the tables of the last one."""
+
+DialectName = Literal["sqlite", "postgresql"]
+
+TABLES = frozenset({
+    "aliases", "artifacts", "attempts", "chunks", "claims", "conditions", "contents", "copies",
+    "counters", "definitions", "edits", "events", "fields", "hosts", "leases", "logs", "machines",
+    "projects", "recipes", "results", "rounds", "sources", "studies", "submissions", "upgrade",
+    "versions",
+})  # fmt: skip
+
+SLOT_NAMES: dict[DialectName, tuple[str, ...]] = {
+    "sqlite": tuple(f"v{i}" for i in range(32)),
+    "postgresql": (
+        *(f"i{i}" for i in range(16)),
+        *(f"r{i}" for i in range(24)),
+        *(f"t{i}" for i in range(12)),
+    ),
+}
+"""The columns of ``results`` that all studies share; on PostgreSQL the letter is the type."""
+
+
+# Projects on a shared database: whose study a name means.
+#
+# A project folder has an id of its own, in ``.zenturio/project.json``, which a copy of the folder
+# replaces at its first write. On PostgreSQL a study belongs to the project that created it: another
+# project's study of the same name is another study, called ``OWNER/NAME`` there. Studies of a
+# database that knew no projects belong to all. In a file of SQLite all studies are one project's.
+
+FILE = "project.json"
+COMMON = 1
+"""The number of the project whose studies belong to all."""
+UNIQUE_SQL = "NOT EXISTS (SELECT 1 FROM studies o WHERE o.name = s.name AND o.id <> s.id)"
+"""The condition that no other study has the name of a study ``s``."""
+_UUID = re.compile(r"[0-9a-f]{32}")
+
+
+@dataclass
+class Project:
+    """The project of a folder, as a database knows it."""
+
+    folder: Path | None = None
+    """Its ``.zenturio``; none for a database that is a project's file."""
+    finds_unique: bool = False
+    """Whether a plain name also means the only study of that name, of whatever project."""
+    _uuid: str = field(default="", init=False)
+
+    @classmethod
+    def of(cls, uuid: str) -> Project:
+        """Return the project with that id, wherever its folder is."""
+        project = cls()
+        project._uuid = uuid
+        return project
+
+    @property
+    def uuid(self) -> str:
+        """The id, empty if the folder has none yet."""
+        if not self._uuid and self.folder is not None:
+            self._uuid = _read(self.folder).get("uuid", "")
+        return self._uuid
+
+    def begin(self) -> None:
+        """Give the folder an id, if it has none, or that of a project that it was copied from."""
+        if self.folder is None or not self.folder.is_dir():
+            return
+        facts = _read(self.folder)
+        uuid = facts.get("uuid", "")
+        if not uuid or _is_copy(self.folder, facts):
+            uuid = secrets.token_hex(16)
+        place = _place(self.folder)
+        if {**facts, "uuid": uuid, **place} != facts:
+            text = json.dumps({"uuid": uuid, **place}, indent=1)
+            replace_whole(self.folder / FILE, [text.encode()])
+        self._uuid = uuid
+
+    @property
+    def is_own_sql(self) -> str:
+        """Return the condition that a study ``s`` of a project ``p`` needs no owner's name.
+
+        Who looks from no project at all needs one only where several projects have the name. Who
+        runs or removes studies there means none of another project: a run begins a project.
+        """
+        if self.uuid:
+            own = f"p.uuid = {literal(self.uuid)}"
+        else:
+            own = UNIQUE_SQL if self.finds_unique or self.folder is None else "false"
+        return f"(coalesce(p.owner, '') = '' OR {own})"
+
+    @property
+    def label_sql(self) -> str:
+        """Return what stands before the name of a study ``s`` of a project ``p``.
+
+        The owner, and for all but the owner's first project its name, too.
+        """
+        return (
+            f"CASE WHEN {self.is_own_sql} THEN '' WHEN p.id = (SELECT min(q.id) FROM projects q"
+            " WHERE q.owner = p.owner) THEN p.owner ELSE p.owner || '/' || p.name END"
+        )
+
+
+def split(name: str) -> list[tuple[str, str]]:
+    """Return the labels and names that ``OWNER/NAME`` or ``OWNER/PROJECT/NAME`` may mean."""
+    parts = name.split("/")
+    return [("/".join(parts[:i]), "/".join(parts[i:])) for i in range(1, min(3, len(parts)))]
+
+
+def _read(folder: Path) -> dict[str, str]:
+    """Return what the file says; nothing where it is damaged or not a plain file."""
+    with suppress(OSError, ValueError):
+        path = folder / FILE
+        if path.is_symlink() or not path.is_file():
+            return {}
+        with path.open("rb") as file:
+            facts = json.loads(file.read(10_000))
+        if isinstance(facts, dict) and _UUID.fullmatch(str(facts.get("uuid"))):
+            return {str(name): str(value) for name, value in facts.items()}
+    return {}
+
+
+def _place(folder: Path) -> dict[str, str]:
+    status = folder.stat()
+    return {"folder": os.fspath(folder.absolute()), "inode": str(status.st_ino)}
+
+
+def _is_copy(folder: Path, facts: dict[str, str]) -> bool:
+    """Return whether the project that *facts* are of is elsewhere still; else it was moved."""
+    if facts.get("inode") == _place(folder)["inode"]:
+        return False
+    elsewhere = Path(facts.get("folder", ""))
+    if not facts.get("folder") or elsewhere == folder.absolute():
+        return False
+    return _read(elsewhere).get("uuid") == facts["uuid"]

@@ -21,39 +21,38 @@ from zenturio.experiment.experiment import (
     ProgramIdentity,
 )
 from zenturio.record import (
-    claims,
     codec,
-    former_digests,
     leases,
     outcome_recording,
     record_queries,
     result_rows,
     reused_results,
     sql_names,
-    stored_recipes,
     studies,
-    study_deletion,
-    study_standings,
     study_views,
     submission_queue,
+    whole_studies,
 )
 from zenturio.record.artifact_store import ArtifactStore
 from zenturio.record.codec import to_local, to_portable
-from zenturio.record.column_pages import ColumnPage, ColumnRequest, KeyedResults
 from zenturio.record.database import Connections, Database, Transaction
 from zenturio.record.entities import (
     EXPERIMENT_STATES,
     AttemptLogs,
     AttemptRecord,
+    ColumnPage,
+    ColumnRequest,
     DriverProcess,
     EquatedResult,
     ExperimentRecord,
     ExperimentState,
+    KeyedResults,
     Lease,
     MeasurementRound,
     RecordKey,
     RepositoryEvent,
     ResultCount,
+    RowFilter,
     StudyDefinition,
     StudyDeletion,
     StudyInfo,
@@ -63,9 +62,7 @@ from zenturio.record.entities import (
 )
 from zenturio.record.field_layout import FieldLayout
 from zenturio.record.leases import LeaseRow
-from zenturio.record.projects import Project
-from zenturio.record.row_filter import RowFilter
-from zenturio.record.schema_names import DialectName
+from zenturio.record.sql_names import DialectName, Project
 from zenturio.record.sqlite import SQLite
 from zenturio.record.studies import StudyVersion
 from zenturio.record.study_context import RepositoryCache, StudyContext
@@ -173,10 +170,10 @@ class SQLRepository:
         return self._database.dialect.name
 
     def connect_reader(self) -> Any:
-        """Return a connection to PostgreSQL for SQL of users: see ``reader_role``."""
-        from zenturio.record import reader_role  # noqa: PLC0415 - it loads SQLAlchemy
+        """Return a connection to PostgreSQL for SQL of users: see ``database_roles``."""
+        from zenturio.record import database_roles  # noqa: PLC0415 - it loads SQLAlchemy
 
-        return reader_role.connect(reader_role.reader(self._database))
+        return database_roles.connect(database_roles.reader(self._database))
 
     @reads
     def ordered_rows_sql(
@@ -297,9 +294,9 @@ class SQLRepository:
     def standings(
         self, transaction: Transaction, names: Collection[str] | None = None
     ) -> list[StudyStanding]:
-        """Return where studies stand: see ``study_standings.standings``."""
+        """Return where studies stand: see ``whole_studies.standings``."""
         folder = self.store.project
-        standings = study_standings.standings(transaction, names)
+        standings = whole_studies.standings(transaction, names)
         if folder is None:
             return standings
         return [replace(item, notes=to_local(item.notes, folder)) for item in standings]
@@ -330,7 +327,7 @@ class SQLRepository:
 
     @reads
     def preview_deletion(self, transaction: Transaction, study: str) -> StudyDeletion:
-        return study_deletion.preview_deletion(transaction, study, self.store.located)
+        return whole_studies.preview_deletion(transaction, study, self.store.located)
 
     def delete(self, study: str) -> StudyDeletion:
         name = self._sql_name(study)
@@ -344,7 +341,7 @@ class SQLRepository:
 
     @writes
     def _delete(self, transaction: Transaction, study: str) -> StudyDeletion:
-        return study_deletion.delete_study(transaction, study, self.store.located)
+        return whole_studies.delete_study(transaction, study, self.store.located)
 
     # Drivers
 
@@ -478,7 +475,7 @@ class SQLRepository:
 
     @reads
     def _is_queue_open(self, transaction: Transaction) -> bool:
-        """Whether roles may write the queue without the row security of `team_roles`."""
+        """Whether roles may write the queue without the row security of `database_roles`."""
         ((is_open,),) = transaction.sql(
             "SELECT NOT relrowsecurity AND EXISTS (SELECT 1 FROM aclexplode(relacl) a"
             " WHERE a.privilege_type IN ('INSERT', 'UPDATE') AND a.grantee <> relowner)"
@@ -513,14 +510,14 @@ class SQLRepository:
 
     @reads
     def has_former_digests(self, transaction: Transaction) -> bool:
-        return former_digests.has_former_digests(transaction)
+        return reused_results.has_former_digests(transaction)
 
     @reads
     def result_identities(
         self, transaction: Transaction, study: str, most: int
-    ) -> tuple[list[stored_recipes.ResultIdentity], int]:
+    ) -> tuple[list[result_rows.ResultIdentity], int]:
         """Return how some results of *study* are named, and how many have a digest alone."""
-        return stored_recipes.result_identities(self._context(transaction, study), most)
+        return result_rows.result_identities(self._context(transaction, study), most)
 
     @writes
     def begin_round(self, transaction: Transaction, study: str, reason: str = "") -> int:
@@ -584,7 +581,7 @@ class SQLRepository:
         round_: int | None = None,
     ) -> dict[str, int]:
         context, lease = self._driver_context(transaction, study, driver)
-        return claims.claim(context, lease, experiments, kinds, round_)
+        return leases.claim(context, lease, experiments, kinds, round_)
 
     def record(
         self, study: str, driver: int, outcomes: Iterable[Outcome], *, final: bool = True
@@ -793,7 +790,7 @@ class SQLRepository:
         names: Collection[str] = (),
     ) -> KeyedResults | None:
         context = self._context(transaction, study)
-        return stored_recipes.keyed_results(context, program, kinds, round_, names)
+        return result_rows.keyed_results(context, program, kinds, round_, names)
 
     @reads
     def experiment_record(
@@ -854,4 +851,4 @@ class SQLRepository:
 
     @reads
     def _contents(self, transaction: Transaction, digests: Sequence[str]) -> frozenset[str]:
-        return study_deletion.contents_in_use(transaction, digests)
+        return whole_studies.contents_in_use(transaction, digests)

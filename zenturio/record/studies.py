@@ -17,7 +17,7 @@ from hashlib import sha256
 from typing import Any
 
 from zenturio.failpoints import Failpoint
-from zenturio.record import codec, projects, repository, sql_names, submission_queue
+from zenturio.record import codec, repository, sql_names, submission_queue
 from zenturio.record.codec import Form, unescape
 from zenturio.record.database import Row, Transaction
 from zenturio.record.entities import (
@@ -75,7 +75,7 @@ class StudyVersion:
     round: int
     """The newest one: what is measured now belongs to it."""
     label: str
-    """What stands before the name of another project's study: see ``projects``."""
+    """What stands before the name of another project's study: see ``sql_names``."""
 
     @property
     def has_stale_view(self) -> bool:
@@ -146,12 +146,12 @@ def find_version(
     is_own = f"{project.is_own_sql} AND "
     version = _find_named(transaction, is_own, (), name, locked=locked)
     if version is None and project.finds_unique:
-        unique = f"{projects.UNIQUE_SQL} AND "
+        unique = f"{sql_names.UNIQUE_SQL} AND "
         version = _find_named(transaction, unique, (), name, locked=locked)
     if version is not None or "/" not in name:
         return version
     of_label = f"{project.label_sql} = {mark} AND "
-    for label, base in projects.split(name):
+    for label, base in sql_names.split(name):
         version = _find_named(transaction, of_label, (label,), base, locked=locked)
         if version is not None:
             return version
@@ -230,7 +230,7 @@ def _create(transaction: Transaction, name: str) -> StudyVersion:
             return namesake
     row = transaction.sql(
         f"SELECT id, current FROM studies WHERE name = {mark}"
-        f" AND (project = {project} OR project = {projects.COMMON}) ORDER BY project DESC LIMIT 1"
+        f" AND (project = {project} OR project = {sql_names.COMMON}) ORDER BY project DESC LIMIT 1"
         f"{transaction.dialect.row_lock}",
         (name,),
     )
@@ -272,10 +272,10 @@ def enter_project(transaction: Transaction) -> tuple[int, str]:
     if not rows:
         transaction.sql(
             f"{columns} VALUES ({', '.join([mark] * 5)}) ON CONFLICT DO NOTHING",
-            (projects.COMMON, secrets.token_hex(16), "", "", transaction.now),
+            (sql_names.COMMON, secrets.token_hex(16), "", "", transaction.now),
         )
     if not project.uuid:
-        return projects.COMMON, ""
+        return sql_names.COMMON, ""
     rows = rows or transaction.sql(query)
     for number, uuid, owner, _ in rows:
         if uuid == project.uuid:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import asdict, dataclass, field, fields
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from zenturio.experiment.experiment import MachineKind, ProgramIdentity
-from zenturio.record import studies
-from zenturio.record.database import Transaction
-from zenturio.record.field_layout import (
-    FieldColumns,
-    FieldLayout,
-    SlotColumns,
-    arrange_columns,
+from zenturio.experiment.experiment import (
+    HostConditions,
+    HostDetails,
+    MachineKind,
+    Outcome,
+    ProgramIdentity,
 )
+from zenturio.record import codec, studies
+from zenturio.record.database import Transaction
+from zenturio.record.field_layout import FieldColumns, FieldLayout, SlotColumns, arrange_columns
 from zenturio.record.studies import StudyVersion
 
 HostKey = tuple[str, int, str, int]
@@ -103,3 +107,171 @@ class StudyContext:
         self.cache.granted |= self.new_granted
         for key in self.settled:
             self.cache.granted.pop(key, None)
+
+
+# Rows of kinds of machine, hosts, and conditions of attempts.
+
+UNKNOWN_MACHINE = 0
+"""The number that stands for an unknown kind of machine."""
+
+_MACHINE = ("digest", "label", "cpu", "cores", "accelerators", "setup", "assumed")
+_HOST = ("name", "machine", "kernel", "memory")
+_CONDITIONS = tuple(f.name for f in fields(HostConditions) if f.name != "other")
+
+
+def machine_digest(machine: MachineKind) -> bytes:
+    """Return the same for the same kind, in every repository."""
+    facts = [machine.cpu, machine.cores, sorted(machine.accelerators), machine.setup]
+    return blake2b(json.dumps(facts).encode(), digest_size=16).digest()
+
+
+def machine_number(context: StudyContext, machine: MachineKind | None) -> int:
+    """Return the number of a kind of machine; a new one gets one."""
+    if machine is None:
+        return UNKNOWN_MACHINE
+    number = context.cache.machines.get(machine) or context.new_machines.get(machine)
+    if number is None:
+        number = context.new_machines[machine] = _add_machine(context.transaction, machine)
+    return number
+
+
+def _add_machine(transaction: Transaction, machine: MachineKind) -> int:
+    digest, mark = machine_digest(machine), transaction.dialect.mark
+    query = f"SELECT id FROM machines WHERE digest = {mark}"
+    rows = transaction.sql(query, (digest,))
+    if not rows:
+        escaped = map(codec.escape, (machine.label, machine.cpu))
+        remaining_columns = json.dumps(list(machine.accelerators)), codec.escape(machine.setup), 0
+        rows = transaction.sql(
+            f"INSERT INTO machines ({', '.join(_MACHINE)})"
+            f" VALUES ({', '.join([mark] * len(_MACHINE))}) ON CONFLICT DO NOTHING RETURNING id",
+            (digest, *escaped, machine.cores, *remaining_columns),
+        ) or transaction.sql(query, (digest,))
+    return int(rows[0][0])
+
+
+def numbers_of(transaction: Transaction, kinds: AbstractSet[MachineKind]) -> frozenset[int]:
+    """Return the numbers of *kinds*, and of kinds that were only assumed."""
+    rows = transaction.among_sql(
+        "SELECT id FROM machines WHERE assumed <> 0 OR {among}",
+        "digest",
+        sorted(map(machine_digest, kinds)),
+    )
+    return frozenset({UNKNOWN_MACHINE, *(number for (number,) in rows)})
+
+
+def confirm_machines(context: StudyContext, numbers: Iterable[int]) -> None:
+    """Say that these kinds of machine have results of their own by now, not only assumed ones.
+
+    Otherwise what they measure from now on would count for every kind.
+    """
+    new = set(numbers) - {UNKNOWN_MACHINE} - context.cache.confirmed - context.new_confirmed
+    context.transaction.among_sql(
+        "UPDATE machines SET assumed = 0 WHERE assumed <> 0 AND {among}", "id", sorted(new)
+    )
+    context.new_confirmed |= new
+
+
+def machines_of(transaction: Transaction, numbers: Iterable[int]) -> dict[int, MachineKind]:
+    """Return kinds of machine by their numbers."""
+    rows = transaction.among_sql(
+        "SELECT id, cpu, cores, accelerators, setup FROM machines WHERE {among}",
+        "id",
+        sorted(set(numbers) - {UNKNOWN_MACHINE}),
+    )
+    with codec.decoding():
+        return {
+            number: MachineKind(
+                codec.unescape(cpu), cores, tuple(json.loads(accelerators)), codec.unescape(setup)
+            )
+            for number, cpu, cores, accelerators, setup in rows
+        }
+
+
+def host_numbers(context: StudyContext, outcomes: Sequence[Outcome]) -> list[tuple[int, int]]:
+    """Of each outcome the number of its kind of machine, and that of its host."""
+    keys = [_host_key(context, outcome) for outcome in outcomes]
+    cached_hosts = context.cache.hosts | context.new_hosts
+    new = sorted(set(keys) - cached_hosts.keys())
+    if new:
+        details = {
+            key: codec.escape(outcome.host_details.unmeasured)
+            for key, outcome in zip(keys, outcomes, strict=True)
+            if outcome.host_details is not None and outcome.host_details.unmeasured
+        }
+        context.transaction.insert_new(
+            "hosts",
+            (*_HOST, "unmeasured"),
+            [(codec.escape(k[0]), *k[1:], details.get(k)) for k in new],
+        )
+        names = sorted({codec.escape(key[0]) for key in new})
+        rows = context.transaction.among_sql(
+            "SELECT name, machine, kernel, memory, id, unmeasured FROM hosts WHERE {among}",
+            "name",
+            names,
+        )
+        for name, machine, kernel, memory, number, unmeasured in rows:
+            key = codec.unescape(name), machine, kernel, memory
+            context.new_hosts[key] = number
+            if details.get(key, unmeasured) != unmeasured:  # a driver or a sensor was installed
+                mark = context.transaction.dialect.mark
+                context.transaction.sql(
+                    f"UPDATE hosts SET unmeasured = {mark} WHERE id = {mark}",
+                    (details[key], number),
+                )
+        cached_hosts |= context.new_hosts
+    return [(key[1], cached_hosts[key]) for key in keys]
+
+
+def _host_key(context: StudyContext, outcome: Outcome) -> HostKey:
+    details = outcome.host_details or HostDetails()
+    machine = machine_number(context, outcome.machine)
+    return (outcome.host, machine, codec.escape(details.kernel), details.memory)
+
+
+def keep_conditions(
+    transaction: Transaction, attempts: Iterable[tuple[int, HostConditions | None]]
+) -> None:
+    """Write down what varied during attempts, by their numbers."""
+    rows = []
+    for number, conditions in attempts:
+        if conditions is not None:
+            other = codec.compact_json(dict(conditions.other)) if conditions.other else None
+            facts = asdict(conditions)
+            rows.append((number, *(facts[name] for name in _CONDITIONS), other))
+    transaction.insert_new("conditions", ("attempt", *_CONDITIONS, "other"), rows)
+
+
+def conditions_of(transaction: Transaction, attempts: Sequence[int]) -> dict[int, HostConditions]:
+    """Return the conditions of attempts, of those that have any."""
+    rows = transaction.among_sql(
+        f"SELECT attempt, {', '.join(_CONDITIONS)}, other FROM conditions WHERE {{among}}",
+        "attempt",
+        attempts,
+    )
+    with codec.decoding():
+        return {
+            number: HostConditions(
+                **dict(zip(_CONDITIONS, facts, strict=True)), other=json.loads(other or "{}")
+            )
+            for number, *facts, other in rows
+        }
+
+
+def hosts_of(transaction: Transaction, numbers: Iterable[int]) -> Mapping[int, tuple[Any, ...]]:
+    """Name, kind of machine, kernel and memory of hosts, and what they do not tell."""
+    rows = transaction.among_sql(
+        "SELECT id, name, machine, kernel, memory, unmeasured FROM hosts WHERE {among}",
+        "id",
+        sorted(set(numbers)),
+    )
+    return {
+        number: (
+            codec.unescape(name),
+            machine,
+            codec.unescape(kernel),
+            memory,
+            codec.unescape(unmeasured or ""),
+        )
+        for number, name, machine, kernel, memory, unmeasured in rows
+    }

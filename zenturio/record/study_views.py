@@ -23,10 +23,17 @@ from zenturio.errors import InputError, RecordError
 from zenturio.record import codec, sql_names, studies
 from zenturio.record.codec import Form
 from zenturio.record.database import Database, DatabaseDialect, Transaction
+from zenturio.record.entities import RowFilter
 from zenturio.record.field_layout import CHUNK, FieldDeclaration, FieldLayout, StoredField
-from zenturio.record.row_filter import RowFilter
-from zenturio.record.schema_names import DialectName
-from zenturio.record.sql_names import TOKEN, literal, plain_name, quoted, with_names, with_parts
+from zenturio.record.sql_names import (
+    TOKEN,
+    DialectName,
+    literal,
+    plain_name,
+    quoted,
+    with_names,
+    with_parts,
+)
 from zenturio.record.studies import StudyVersion
 from zenturio.record.study_context import RepositoryCache, StudyContext
 
@@ -523,7 +530,7 @@ def _is_free_for(transaction: Transaction, plain: str, view: str) -> bool:
 
 @contextmanager
 def _as_owner(transaction: Transaction) -> Iterator[None]:
-    """Act as the owner of the schema, where that is a group of ours: see ``team_roles``.
+    """Act as the owner of the schema, where that is a group of ours: see ``database_roles``.
 
     So a view is the group's, and whoever comes next of it can replace the view.
     """

@@ -76,7 +76,7 @@ def set_state(
         f" WHERE id = {mark}",
         (moved.turn, codec.escape(moved.cause), moved.begun, moved.ended, number),
     )
-    if not changed:  # the row security of PostgreSQL: see `team_roles`
+    if not changed:  # the row security of PostgreSQL: see `database_roles`
         raise repository.not_your_submission(moved)
     if moved.turn in FINISHED_SUBMISSION_STATES:
         remove_unneeded_contents(transaction, _contents_of(moved))

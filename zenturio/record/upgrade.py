@@ -19,15 +19,21 @@ from pathlib import Path
 from zenturio.errors import ConflictError, PlaceError, RecordError
 from zenturio.failpoints import Failpoint
 from zenturio.files import FileLock
-from zenturio.record import former_digests, schema, schema_version
+from zenturio.record import reused_results, schema, schema_version
 from zenturio.record.artifact_store import ArtifactStore
 from zenturio.record.database import Database, DatabaseDialect, Transaction
 from zenturio.record.entities import DriverProcess
 from zenturio.record.migration import Migration
-from zenturio.record.old_revisions import MIGRATING, RECORDED, TABLES, OldRepository, original
-from zenturio.record.old_revisions import REVISIONS as FILLED_ANEW
 from zenturio.record.postgresql import PostgreSQL
-from zenturio.record.schema_names import REVISIONS
+from zenturio.record.schema_version import (
+    FILLED_ANEW,
+    MIGRATING,
+    OLD_TABLES,
+    RECORDED,
+    OldRepository,
+    original_revision,
+)
+from zenturio.record.sql_names import REVISIONS
 from zenturio.record.sqlite import SQLite
 
 _log = logging.getLogger(__name__)
@@ -49,8 +55,10 @@ def upgrade_older(
     kind: DatabaseDialect, store: ArtifactStore, patience: float, revision: str
 ) -> str | None:
     """Upgrade the repository to this revision; return where the copy of the old one is, if any."""
-    _log.info("upgrading %s from %s to %s", kind.location, original(revision), REVISIONS[-1])
-    if original(revision) not in FILLED_ANEW:
+    _log.info(
+        "upgrading %s from %s to %s", kind.location, original_revision(revision), REVISIONS[-1]
+    )
+    if original_revision(revision) not in FILLED_ANEW:
         return _upgrade_in_place(kind, patience)
     if isinstance(kind, SQLite):
         return str(_upgrade_file(kind, store, patience))
@@ -76,7 +84,7 @@ def _upgrade_in_place(kind: DatabaseDialect, patience: float) -> str | None:
             for table, names in schema.ADDED_COLUMNS[later]:
                 _add_columns(transaction, table, names)
         if revision == BEFORE_KEYS:
-            former_digests.mark_upgraded(transaction)
+            reused_results.mark_upgraded(transaction)
         mark = transaction.dialect.mark
         newest = (REVISIONS[-1],)
         transaction.sql(f"UPDATE alembic_version SET version_num = {mark}", newest)
@@ -153,7 +161,7 @@ def _begin_file(old: Database, kind: SQLite) -> Path:
 
     def begin(transaction: Transaction) -> Path:
         revision = _revision(transaction)
-        name = f"{kind.path.name}.{original(revision)}"
+        name = f"{kind.path.name}.{original_revision(revision)}"
         every = chain([name], (f"{name}-{number}" for number in count(2)))
         if revision.endswith(MIGRATING):  # the copy was made when the mark was
             copies = list(_until(every, kind.path.parent))
@@ -246,7 +254,7 @@ def _upgrade_server(kind: PostgreSQL, store: ArtifactStore, patience: float) -> 
 
         begun_from = old.write(begin)
         MARKED()
-        old_copy = _free_schema(old, f"{old_schema}_{original(begun_from)}")
+        old_copy = _free_schema(old, f"{old_schema}_{original_revision(begun_from)}")
         _fill(
             old,
             kind.within(beside),
@@ -276,7 +284,7 @@ def _exchange(transaction: Transaction, old_schema: str, beside: str, old_copy: 
     views = transaction.sql("SELECT view FROM studies UNION SELECT view_all FROM studies")
     numbers = transaction.sql("SELECT id FROM studies")
     tables = transaction.sql(transaction.dialect.tables)
-    ours = {*TABLES, *(f"values_{number}" for (number,) in numbers)}
+    ours = {*OLD_TABLES, *(f"values_{number}" for (number,) in numbers)}
     present = {name for (name,) in transaction.sql(transaction.dialect.views)}
     transaction.sql(f"CREATE SCHEMA {_quoted(old_copy)}")
     for (view,) in views:
@@ -291,7 +299,7 @@ def _exchange(transaction: Transaction, old_schema: str, beside: str, old_copy: 
     for (table,) in new:
         _move(transaction, table, beside, old_schema)
     transaction.sql(f"DROP SCHEMA {_quoted(beside)}")
-    revision = original(
+    revision = original_revision(
         transaction.sql(f"SELECT version_num FROM {_quoted(old_copy)}.alembic_version")[0][0]
     )
     # Whoever goes back moves the tables to where they were.
@@ -396,7 +404,7 @@ def _forget(old: Database, target: DatabaseDialect) -> None:
 
     def unmark(transaction: Transaction) -> None:
         mark = transaction.dialect.mark
-        revision = original(_revision(transaction))
+        revision = original_revision(_revision(transaction))
         transaction.sql(f"UPDATE alembic_version SET version_num = {mark}", (revision,))
 
     old.write(unmark)
@@ -435,7 +443,7 @@ def _contents(transaction: Transaction, *, older: bool) -> dict[int | str, tuple
 
 def is_older(revision: str | None) -> bool:
     """Return whether ``upgrade_older`` upgrades a repository of that revision."""
-    return revision is not None and original(revision) in REVISIONS[:-1]
+    return revision is not None and original_revision(revision) in REVISIONS[:-1]
 
 
 def room_for(path: Path) -> None:

@@ -16,7 +16,7 @@ from zenturio.query.points_outside import present_space
 from zenturio.query.present import digests_outside
 from zenturio.query.statistics import student
 from zenturio.record import Repository
-from zenturio.record.row_filter import NEWEST, RowChoice
+from zenturio.record.entities import NEWEST, RowChoice
 from zenturio.search import Directions, SearchLoop, SearchProblem, make
 from zenturio.search.baselines import Random
 from zenturio.show.chart import Chart

@@ -14,8 +14,8 @@ from zenturio.execute.places import open_place
 from zenturio.experiment.function import ExperimentFunction
 from zenturio.experiment.function import experiment as as_experiment
 from zenturio.record import MeasurementRound, Repository
+from zenturio.record.entities import RowChoice, read_round
 from zenturio.record.open import FOLDER, open_repository, project_folder
-from zenturio.record.row_filter import RowChoice, read_round
 from zenturio.search import Directions, describe
 from zenturio.space import Space
 from zenturio.study.driver.function_study import evaluate

@@ -19,8 +19,14 @@ from zenturio.experiment.experiment import UNKNOWN_KIND, MachineKind, machine_no
 from zenturio.experiment.repeat_rule import STOPPED, RepeatRule
 from zenturio.expression import Expression, Value, parse
 from zenturio.record import SEED_KIND, ExperimentState, Repository
-from zenturio.record.column_pages import ColumnPage, ColumnRequest
-from zenturio.record.row_filter import NEWEST, RowChoice, machine_named, round_notes
+from zenturio.record.entities import (
+    NEWEST,
+    ColumnPage,
+    ColumnRequest,
+    RowChoice,
+    machine_named,
+    round_notes,
+)
 from zenturio.search import Directions
 from zenturio.search.objective import Losses
 from zenturio.study.driver.progress import scalars, score_of_values

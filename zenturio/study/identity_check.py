@@ -16,8 +16,8 @@ from zenturio.errors import SpaceError
 from zenturio.experiment import Experiment, ExperimentGenerator
 from zenturio.record import ExperimentRecord, Repository
 from zenturio.record.entities import REDACTION_EVENT
+from zenturio.record.result_rows import ResultIdentity
 from zenturio.record.sql_repository import SQLRepository
-from zenturio.record.stored_recipes import ResultIdentity
 from zenturio.study.restore import UnfilledError, kept_application
 
 SAMPLE = 200

@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol, cast
 from zenturio import plugins
 from zenturio.errors import InputError, Passage, did_you_mean
 from zenturio.query.aggregates import check_aggregate
-from zenturio.record.row_filter import RowChoice, read_round
+from zenturio.record.entities import RowChoice, read_round
 from zenturio.show.chart import Chart, Errors
 
 Pairs = Sequence[tuple[str, str]]

@@ -14,7 +14,7 @@ from zenturio.errors import NotFoundError, Passage
 from zenturio.execute.hosts.attempt_journal import HostEvent
 from zenturio.expression import text_of
 from zenturio.record import Repository
-from zenturio.record.row_filter import NEWEST, RowChoice
+from zenturio.record.entities import NEWEST, RowChoice
 from zenturio.schedule.model.loops import find_loops, single_iteration
 from zenturio.schedule.model.metrics import MoldablePlan
 from zenturio.schedule.model.plan import Plan

@@ -21,7 +21,7 @@ from zenturio.query.frames import as_reals
 from zenturio.query.importance import UNKNOWN
 from zenturio.query.points_outside import present_space
 from zenturio.record import Repository
-from zenturio.record.row_filter import NEWEST, RowChoice
+from zenturio.record.entities import NEWEST, RowChoice
 from zenturio.search.objective import Direction
 from zenturio.show.chart import (
     Bars,

@@ -16,9 +16,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import PlainTextResponse, Response
 
 from zenturio.experiment import Missing, Series
-from zenturio.quantities import count, duration, rate, size
+from zenturio.quantities import count, duration, iso_time, rate, size, utc_time
 from zenturio.query.result_table import display_value
-from zenturio.record.timestamps import iso_time, utc_time
 
 if TYPE_CHECKING:
     from starlette.requests import Request

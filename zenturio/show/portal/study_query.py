@@ -12,7 +12,7 @@ from zenturio.errors import InputError, Passage, did_you_mean
 from zenturio.expression import parse
 from zenturio.query.study_table import TableQuery
 from zenturio.record import EXPERIMENT_STATES, ExperimentState
-from zenturio.record.row_filter import RowChoice, read_round
+from zenturio.record.entities import RowChoice, read_round
 from zenturio.show.portal.page_templates import address
 
 

@@ -20,7 +20,7 @@ from zenturio.annotate.model import Goal
 from zenturio.experiment.experiment import ProgramIdentity
 from zenturio.experiment.experiment_generator import KeyColumns
 from zenturio.expression import Expression
-from zenturio.record.column_pages import KeyedResults
+from zenturio.record.entities import KeyedResults
 from zenturio.study.driver.cached_results import CachedTally, ProgramHistory
 from zenturio.study.driver.progress import scalars, score_of_values
 

@@ -16,7 +16,7 @@ from zenturio.experiment.experiment import Kinds
 from zenturio.expression import Value
 from zenturio.quantities import amount
 from zenturio.record import ExperimentState, Repository
-from zenturio.record.column_pages import ColumnRequest
+from zenturio.record.entities import ColumnRequest
 from zenturio.search import Scores
 from zenturio.space import Point, Space
 from zenturio.study.driver.experiment_states import LOOK_UPS

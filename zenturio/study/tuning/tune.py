@@ -29,7 +29,7 @@ from zenturio.experiment import (
 from zenturio.experiment.experiment import Kinds
 from zenturio.files import make_folder, refuse_link
 from zenturio.record import ExperimentRecord, Repository
-from zenturio.record.acceptance_rules import machine_counts
+from zenturio.record.entities import machine_counts
 from zenturio.record.open import FOLDER, begin_project, project_folder
 from zenturio.search import Direction, Directions, parse_budget
 from zenturio.study.best_points import best
