@@ -128,8 +128,8 @@ def stated_optima() -> Iterator[tuple[str, str, Problem]]:
     if not path.exists():
         return
     with path.open() as file:
-        for graph, processors, optimum, open_end in csv.reader(file):
-            if processors == "4" and not open_end:
+        for graph, processors, optimum, *open_end in csv.reader(file):
+            if processors == "4" and not any(open_end):
                 problem = Problem.of(read_workflow(DATA / "stg" / graph), identical(4))
                 if float(optimum) > lower_bound(problem):
                     yield graph, optimum, problem

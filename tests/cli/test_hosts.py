@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from zenturio.cli.main import app
-from zenturio.errors import InputError
+from zenturio.errors import ExperimentsFailed, InputError
 from zenturio.testing.executor import until
 
 PROGRAM = """
@@ -206,6 +206,26 @@ def test_a_workflow_runs_on_this_machine_without_a_file_of_hosts(project, monkey
     measured = sorted(p["predicted"] * speed for p in found["predictions"])
     assert sum(measured) == pytest.approx(planned)
     assert len(facts("results", "t")["rows"]) == 2
+
+
+@pytest.mark.parametrize("algorithm", ["hybrid", "heft"])
+def test_the_exit_code_of_a_real_task_decides_what_runs_after_it(project, algorithm):
+    tasks = [
+        {"name": "check", "work": 0.1},
+        {"name": "good", "work": 0.1, "when": {"check": 0}},
+        {"name": "bad", "work": 0.1, "when": {"check": [3, 4]}},
+        {"name": "end", "work": 0.1},
+    ]
+    ends = (("check", "good"), ("check", "bad"), ("good", "end"), ("bad", "end"))
+    flow = {"tasks": tasks, "edges": list(map(list, ends))}
+    (project / "flow.json").write_text(json.dumps(flow))
+    words = ("workflow", "run", "flow.json", "-a", algorithm, "--command")
+    found = facts(*words, "test {task} != check || exit 3")
+    assert found["skipped"] == ["good"]
+    assert [e["task"] for e in found["events"] if e["kind"] == "ended"] == ["check", "bad", "end"]
+    # A code that no task runs with is a failure.
+    with pytest.raises(ExperimentsFailed, match="'check'"):
+        zen(*words, "test {task} != check || exit 5")
 
 
 def test_an_algorithm_that_plans_no_single_tasks_is_refused_before_hosts_are_connected(project):

@@ -12,10 +12,13 @@ from zenturio.schedule.model.loops import (
     find_loops,
     forward_edges,
     single_iteration_problem,
+    unrolled,
 )
 from zenturio.schedule.model.platform import NetworkLink, Platform, PlatformMachine, identical
 from zenturio.schedule.model.problem import Problem
 from zenturio.schedule.model.workflow import Workflow, WorkflowTask
+from zenturio.schedule.online.policies import OnlineSimulation
+from zenturio.schedule.online.stream import WorkflowStream, WorkflowSubmission
 from zenturio.schedule.simulate.simulator import simulate
 from zenturio.schedule.static.list_scheduling import Heft
 
@@ -142,3 +145,41 @@ def test_repeats_are_a_number_or_a_probability():
 def test_other_repeats_are_refused(text):
     with pytest.raises(InputError, match=f"iterations '{text}'"):
         LoopIterations.read(text)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("tasks", "edges"),
+    [
+        ("zabcx", ["za", "ab", "bc", "ca", "ba", "cx"]),
+        ("abcdx", ["ab", "bc", "cb", "cd", "da", "dx"]),
+        ("abcdey", ["ab", "ac", "bd", "cd", "da", "be", "ey", "cy"]),
+        ("abxy", ["ab", "ba", "xy", "yx", "bx"]),
+    ],
+)
+def test_a_workflow_with_its_iterations_written_out_takes_as_long_as_its_loops(tasks, edges, count):
+    looped = flow(tasks, edges)
+    longer = unrolled(looped, LoopIterations(count))
+    assert not longer.looped
+    played = simulate(Problem.of(looped, identical(9)), Eager(), repeats=LoopIterations(count))
+    assert len(longer) == len(played.runs)
+    assert Heft().plan(Problem.of(longer, identical(9))).makespan == played.makespan
+    assert {name.partition("~")[0] for name in longer.names} == set(tasks)
+
+
+def test_iterations_are_drawn_by_their_seed_and_limited():
+    looped = flow("ab", ["ab", "ba"])
+    lengths = {len(unrolled(looped, LoopIterations(seed=seed))) for seed in range(9)}
+    assert len(lengths) > 2
+    with pytest.raises(InputError, match="more than 1,000,000 tasks"):
+        unrolled(looped, LoopIterations(10**6))
+
+
+def test_a_stream_writes_iterations_out():
+    looped = flow("abx", ["ab", "ba", "bx"])
+    stream = WorkflowStream.of(
+        "s", [WorkflowSubmission(looped, t) for t in (0, 1)], LoopIterations(2)
+    )
+    assert stream.workflow.names[:5] == ("flow-1/x", "flow-1/a", "flow-1/b", "flow-1/a~2",
+                                         "flow-1/b~2")  # fmt: skip
+    assert OnlineSimulation(stream, identical(2)).play("srpt").makespan == 6

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from zenturio.schedule.commands import SimulationRequest
     from zenturio.schedule.model.plan import Plan
     from zenturio.schedule.model.problem import Problem
+    from zenturio.schedule.model.workflow import Workflow
     from zenturio.schedule.online.stream import StreamResult
     from zenturio.schedule.simulate.simulator import Policy
     from zenturio.schedule.simulate.trace import ExecutionTrace
@@ -39,7 +40,13 @@ def is_stream(words: Sequence[str], algorithm: str) -> bool:
 
 
 def play_stream(
-    words: Sequence[str], on: str, algorithm: str, settings: list[str], perturb: str, seed: int
+    words: Sequence[str],
+    on: str,
+    algorithm: str,
+    settings: list[str],
+    perturb: str,
+    seed: int,
+    iterations: str,
 ) -> "list[StreamResult]":
     """Return the results of the stream under *algorithm*, or under all online algorithms."""
     from zenturio.cli.schedule import compiling_told
@@ -47,7 +54,7 @@ def play_stream(
     from zenturio.settings.schema import pairs
 
     streaming.check_online(algorithm)
-    online = streaming.online_simulation(words, on, seed)
+    online = streaming.online_simulation(words, on, seed, iterations=iterations)
     with output.waiting("simulating"), compiling_told():
         return streaming.play_stream(online, algorithm, pairs(settings), perturb, seed)
 
@@ -176,6 +183,10 @@ def simulate(
             metavar="N|P", help="Iterations of loops, or the probability that one is the last."
         ),
     ] = "",
+    exit_: Annotated[
+        str,
+        typer.Option("--exit", metavar="TASK=N,...", help="Exit codes of tasks; 0 if not named."),
+    ] = "",
     seed: Annotated[
         int, typer.Option(min=0, help="Random seed for disturbances, loops and algorithm.")
     ] = 0,
@@ -198,6 +209,8 @@ def simulate(
     probability of failing=0.05. A plan is followed whatever happens; algorithms that decide at run
     time may do better. Without --plan and --algorithm, each task names its machine.
 
+    Tasks end with exit code 0, or as --exit says; those that run with other codes only are skipped.
+
     Loops run as often as --iterations says (3), or until they converge: each iteration is the last
     one with the given probability (default 0.25).
 
@@ -215,8 +228,9 @@ def simulate(
 
     Examples: zen simulate wien2k.json --on grid.toml --plan plan.json --perturb
     every=20:60,lasting=10:40 --seed 7; zen simulate montage.json --on identical:8 --algorithm heft
-    --runs 100; zen simulate online-51 --algorithm srpt; zen simulate gee@0 maxdo@0:60:12 --on
-    identical:4; zen simulate cluster.swf --algorithm easy
+    --runs 100; zen simulate flow.json --on identical:2 --algorithm heft --exit check=1; zen
+    simulate online-51 --algorithm srpt; zen simulate gee@0 maxdo@0:60:12 --on identical:4; zen
+    simulate cluster.swf --algorithm easy
     """
     from zenturio.errors import InputError
     from zenturio.schedule.cluster.replay import is_job_log
@@ -230,18 +244,18 @@ def simulate(
     from zenturio.settings.schema import pairs
 
     if is_job_log(workflow):
-        options = {"plan": plan, "perturb": perturb, "iterations": iterations}
+        options = {"plan": plan, "perturb": perturb, "iterations": iterations, "exit": exit_}
         check_replay_options({**options, "runs": runs > 1, "gantt": gantt})
         with output.waiting("replaying"):
             replays = replay_log(workflow[0], on, algorithm, pairs(set_ or []), seed)
         _tell_replays(replays, out, json)
         return
     if is_stream(workflow, algorithm):
-        if plan is not None or runs > 1 or iterations:
+        if plan is not None or runs > 1 or exit_:
             raise InputError(
-                "--plan, --runs and --iterations do not apply to a stream", hint="leave them out"
+                "--plan, --runs and --exit do not apply to a stream", hint="leave them out"
             )
-        results = play_stream(workflow, on, algorithm, set_ or [], perturb, seed)
+        results = play_stream(workflow, on, algorithm, set_ or [], perturb, seed, iterations)
         _tell_stream(results, out, gantt, json, compared=not algorithm)
         _end(any(item.left for item in results))
         return
@@ -252,7 +266,15 @@ def simulate(
         )
     planned = str(plan) if plan else ""
     request = SimulationRequest(
-        workflow[0], on, planned, algorithm, pairs(set_ or []), perturb, seed, iterations
+        workflow[0],
+        on,
+        planned,
+        algorithm,
+        pairs(set_ or []),
+        perturb,
+        seed,
+        iterations,
+        exit_,
     )
     with output.waiting("simulating"):
         problem = request.problem()
@@ -357,7 +379,7 @@ def _tell_many(
     from zenturio.schedule.simulate.simulator import perturbed_makespans
 
     seeds, perturbation = range(request.seed, request.seed + runs), request.disturbance
-    if perturbation and isinstance(plan_or_policy, Plan) and not problem.workflow.looped:
+    if perturbation and isinstance(plan_or_policy, Plan) and _runs_once(problem.workflow):
         makespans = perturbed_makespans(plan_or_policy, perturbation, seeds)
     else:
         makespans = np.array(
@@ -421,14 +443,22 @@ def _tell(trace: "ExecutionTrace", planned: float | None) -> None:
     lost = sum(run.kind != "ended" for run in trace.runs)
     if lost:
         typer.echo(f"{lost:,} runs were lost or cancelled after {trace.wasted:.6g} s")
+    if trace.skipped:
+        typer.echo(f"{len(trace.skipped):,} tasks were skipped because of exit codes")
     if trace.again:
         typer.echo(f"loops were repeated {len(trace.again):,} times")
+    if trace.again or trace.skipped:
         return
     output.table(("metric", "value"), output.metric_rows(metrics(trace.plan)), right="lr")
 
 
+def _runs_once(flow: "Workflow") -> bool:
+    """Return whether each task runs exactly once."""
+    return not flow.looped and not flow.branches
+
+
 def _by(trace: "ExecutionTrace", planned: float | None) -> str:
-    if not planned or trace.again:  # a plan has one iteration
+    if not planned or trace.again or trace.skipped:  # a plan has one iteration of all tasks
         return ""
     return f"; planned: {planned:.6g} s ({trace.makespan / planned - 1:+.1%})"
 

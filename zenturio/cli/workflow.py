@@ -478,5 +478,7 @@ def _print_trace(trace: "ExecutionTrace") -> None:
     moved = f", {lost} runs were lost or cancelled" if lost else ""
     what = f"{trace.algorithm}: {len(names):,} tasks in {quantities.duration(trace.makespan)}"
     typer.echo(f"{what}{again}{moved}")
+    if trace.skipped:
+        typer.echo(f"skipped because of exit codes: {', '.join(names[t] for t in trace.skipped)}")
     if text := _prediction_errors(trace):
         typer.echo(text)

@@ -22,7 +22,12 @@ from zenturio.schedule.formats.files import read_platform
 from zenturio.schedule.formats.plan_json import read_plan
 from zenturio.schedule.formats.task_times import TaskTimes, with_times
 from zenturio.schedule.generators.generator import ProblemCache
-from zenturio.schedule.model.loops import LoopIterations, find_loops, single_iteration_problem
+from zenturio.schedule.model.loops import (
+    LoopIterations,
+    find_loops,
+    single_iteration,
+    single_iteration_problem,
+)
 from zenturio.schedule.model.metrics import MoldablePlan, metric, metrics
 from zenturio.schedule.model.plan import Plan, check
 from zenturio.schedule.model.platform import Platform
@@ -88,6 +93,7 @@ SIMULATE_OPTIONS = (
     "--set",
     "--perturb",
     "--iterations",
+    "--exit",
     "--seed",
     "--json",
 )
@@ -105,6 +111,8 @@ class SimulationRequest:
     perturb: str = ""
     seed: int = 0
     iterations: str = ""
+    exit: str = ""
+    """Exit codes of tasks, such as check=1,test=2."""
     folder: Path = Path()
     """Folder of relative file names."""
 
@@ -112,7 +120,7 @@ class SimulationRequest:
     def read(cls, words: Sequence[str], folder: Path) -> SimulationRequest:
         """Parse the arguments of ``zen simulate``."""
         arguments = ParsedArguments.read("zen simulate", words, SIMULATE_OPTIONS)
-        names = ("on", "plan", "algorithm", "perturb", "iterations")
+        names = ("on", "plan", "algorithm", "perturb", "iterations", "exit")
         texts = {name: arguments.options.get(name, "") for name in names}
         return cls(
             arguments.only("zen simulate"),
@@ -152,11 +160,19 @@ class SimulationRequest:
 
     def played(self, problem: Problem, what: Plan | Policy, seed: int) -> ExecutionTrace:
         """Return the trace with the perturbations and loop iterations of *seed*."""
-        repeats = self._repeats(problem, seed)
+        repeats, exits = self._repeats(problem, seed), self._exits()
         perturbation = self.disturbance
         if perturbation is None:
-            return simulate(problem, what, repeats=repeats)
-        return simulate_perturbed(problem, what, perturbation, seed, repeats=repeats)
+            return simulate(problem, what, repeats=repeats, exits=exits)
+        return simulate_perturbed(problem, what, perturbation, seed, repeats=repeats, exits=exits)
+
+    def _exits(self) -> dict[str, int]:
+        exits = {}
+        for name, value in pairs(self.exit.split(",") if self.exit else []).items():
+            if not value.isdecimal() or len(value) > 3 or int(value) > 255:
+                raise InputError(f"--exit {name}={value}: an exit code is from 0 to 255")
+            exits[name] = int(value)
+        return exits
 
     def _repeats(self, problem: Problem, seed: int) -> LoopIterations:
         if self.iterations and not problem.workflow.looped:
@@ -173,12 +189,13 @@ class SimulationRequest:
 def simulation_report(trace: ExecutionTrace) -> bytes:
     """Return the metrics of *trace* as a program reports them to its study.
 
-    A workflow with loops has its makespan only, because metrics are defined for tasks that run
-    once.
+    A workflow with loops or skipped tasks has its makespan only, because metrics are defined for
+    tasks that run once.
     """
     if trace.left:
         return b""
-    values = {"makespan": trace.makespan} if trace.again else metrics(trace.plan)
+    runs_once = not (trace.again or trace.skipped)
+    values = metrics(trace.plan) if runs_once else {"makespan": trace.makespan}
     defined: dict[str, Any] = {n: v for n, v in values.items() if v == v}  # noqa: PLR0124
     return json.dumps({**defined, "wasted": trace.wasted}).encode() + b"\n"
 
@@ -264,8 +281,11 @@ class PlanRequest:
         kind: Any = MoldableProblem if algorithm.kind == "moldable" else Problem
         problems = cache or ProblemCache()
         problem = problems.problem(self._file(self.workflow), self._file(self.on), kind)
+        flow = problem.workflow
         if self.times is not None:
-            flow = with_times(problem.workflow, self.times).workflow
+            flow = with_times(flow, self.times).workflow
+        flow = single_iteration(flow, find_loops(flow))
+        if flow is not problem.workflow:
             problem = kind.of(flow, problem.platform)
         plan: Plan | MoldablePlan = check(algorithm.plan(problem))
         return plan
@@ -407,9 +427,10 @@ def online_simulation(
     on: str = "",
     seed: int = 0,
     machines: Callable[[str], Platform] = read_platform,
+    iterations: str = "",
 ) -> OnlineSimulation:
     """Return the stream of *words* on its platform; *machines* reads a platform."""
-    stream, platform = stream_of(words, seed)
+    stream, platform = stream_of(words, seed, iterations)
     platform = machines(on) if on else platform
     if platform is None:
         raise InputError(
@@ -455,7 +476,7 @@ def _named_by_kind(kind: str) -> list[str]:
 
 def check_replay_options(options: Mapping[str, Any]) -> None:
     """Raise InputError for an option that the replay of a log does not have."""
-    for name in ("plan", "perturb", "iterations", "runs", "gantt"):
+    for name in ("plan", "perturb", "iterations", "exit", "runs", "gantt"):
         if options.get(name):
             raise InputError(f"--{name} does not apply to a log of jobs", hint="leave it out")
 

@@ -79,6 +79,11 @@ class WorkflowHosts(MachineState):
         self._make = make
         self._begun = monotonic()
         self._names = [machine.name for machine in problem.platform.machines]
+        self._accepted: dict[int, set[int]] = {}
+        """Exit codes of a task that lead somewhere: with these it has not failed."""
+        for codes_of in problem.workflow.branches.values():
+            for task, codes in codes_of.items():
+                self._accepted.setdefault(task, set()).update(codes - {0})
         self._jobs: dict[int, Future[Outcome]] = {}
         """The job of each task that runs."""
         self._back: SimpleQueue[tuple[int, int, Future[Outcome]]] = SimpleQueue()
@@ -153,13 +158,17 @@ class WorkflowHosts(MachineState):
 
     def _heard(self, run: RunningTask, future: Future[Outcome]) -> None:
         outcome = future.result()
-        if outcome.status != "ok":
+        if outcome.status == "failed" and outcome.exit in self._accepted.get(run.task, ()):
+            self.exit[run.task] = outcome.exit
+        elif outcome.status != "ok":
             self._place.forget(outcome.digest)  # who runs it again wants another try
             last_lines = _last_lines(outcome.stderr) or _last_lines(outcome.stdout)
             raise ExperimentsFailed(
                 f"task {self._name(run.task)} on {outcome.host}: {outcome.cause}",
                 hint="" if last_lines in outcome.cause else last_lines,
             )
+        else:
+            self.exit.pop(run.task, None)
         self.outcomes[run.task] = outcome
         self._end(run)
 
@@ -212,6 +221,10 @@ class WorkflowHosts(MachineState):
         experiment = self._make(run.task, self._names[self.node[processor]])
         future = self._jobs[run.task] = self._place.submit(experiment)
         future.add_done_callback(lambda future: self._back.put((processor, number, future)))
+
+    def _skip(self, task: int, processor: int) -> None:
+        self.outcomes.pop(task, None)  # of an earlier iteration
+        super()._skip(task, processor)
 
     def _stop(self, run: RunningTask, kind: Any) -> int:
         future = self._jobs.pop(run.task)
@@ -377,7 +390,8 @@ class _ConvergenceTest:
 
     def more(self, loop: int, iteration: int, total: int) -> bool:  # noqa: ARG002
         """Return whether nobody has said that it converged."""
-        metrics = [self._live.outcomes[task].metrics for task in self._ends[loop]]
+        ended = [task for task in self._ends[loop] if task in self._live.outcomes]
+        metrics = [self._live.outcomes[task].metrics for task in ended]
         if any(values.get(CONVERGED) for values in metrics):
             return False
         if iteration >= self._most:

@@ -38,7 +38,7 @@ class ReadyTasks:
         for event in events:
             if event.kind == "began":
                 self.tasks.update(grid.ready())
-            elif event.kind == "ended" and not self._looped:
+            elif event.kind in {"ended", "skipped"} and not self._looped:
                 for child in self.problem.after.of(event.task).tolist():
                     self._left[child] -= 1
                     self._add(grid, child)

@@ -47,8 +47,8 @@ def plan_facts(plan: Plan | MoldablePlan) -> dict[str, Any]:
 def trace_facts(trace: ExecutionTrace, planned: float | None = None) -> dict[str, Any]:
     """Return *trace* as JSON values: the resulting plan, if all tasks finished, and all events.
 
-    For a loop, it has the tasks of the last iteration, no metrics and no planned makespan, because
-    metrics and plans are of tasks that run once.
+    For a loop, it has the tasks of the last iteration. For a loop or with skipped tasks, it has no
+    metrics and no planned makespan, because these are of tasks that run once.
     """
     problem = trace.problem
     names, machines = problem.workflow.names, problem.platform.machines
@@ -62,12 +62,13 @@ def trace_facts(trace: ExecutionTrace, planned: float | None = None) -> dict[str
     return {
         "algorithm": trace.algorithm,
         **({"notes": _json_value(trace.notes)} if trace.left else plan_facts(trace.plan)),
-        **({"metrics": {}} if trace.again else {}),
+        **({"metrics": {}} if trace.again or trace.skipped else {}),
         "makespan": _finite(trace.makespan),
-        "planned": None if trace.again else planned,
+        "planned": None if trace.again or trace.skipped else planned,
         "runs": dict(Counter(run.kind for run in trace.runs)),
         "wasted": trace.wasted,
         "left": [names[task] for task in trace.left],
+        "skipped": [names[task] for task in trace.skipped],
         "events": events,
     }
 

@@ -105,8 +105,10 @@ def _concatenated(columns: list[Indices]) -> Indices:
 
 _PLAIN_KEYS = {"name", "work", "program"}
 _TEXTS = ("kind", "machine", "target", "program", "tag")
-_TASK_KEYS = ("name", "work", *_TEXTS, "cores", "memory", "accelerators", "times", "curve", "point",
-              "sweep")  # fmt: skip
+_TASK_KEYS = (
+    "name", "work", *_TEXTS, "cores", "memory", "accelerators", "times", "curve", "point", "when",
+    "sweep",
+)  # fmt: skip
 TASK_COLUMNS = ("name", "work", "program", "programs", "more")
 
 
@@ -266,7 +268,21 @@ def _read_task(
         _read_curve(document, row.get("curve"), (*path, "curve")),
         document.whole(row.get("accelerators", 0), (*path, "accelerators"), 0),
         _read_point(document, row.get("point", {}), (*path, "point")),
+        _read_when(document, row.get("when", {}), (*path, "when")),
     )
+
+
+def _read_when(
+    document: FormatDocument, value: Any, path: KeyPath
+) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """Return the exit codes with which a task runs, by its predecessors: one, or a list."""
+    if not isinstance(value, dict):
+        document.wrong(path, "when is an object of predecessors and their exit codes")
+    when = []
+    for name, item in value.items():
+        codes = item if isinstance(item, list) else [item]
+        when.append((name, tuple(document.whole(c, (*path, name), 0, 255) for c in codes)))
+    return tuple(when)
 
 
 def _read_point(
@@ -315,6 +331,8 @@ def task_row(task: WorkflowTask) -> dict[str, Any]:
         row["curve"] = {"nodes": list(task.curve.nodes), "seconds": list(task.curve.seconds)}
     if task.point:
         row["point"] = dict(task.point)
+    if task.when:
+        row["when"] = {name: list(codes) for name, codes in task.when}
     return row
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -109,6 +110,66 @@ def single_iteration(flow: Workflow, loops: Iterable[Loop]) -> Workflow:
         return flow
     sources, targets, data = flow.sources[mask], flow.targets[mask], flow.data[mask]
     return replace(flow, sources=sources, targets=targets, data=data)
+
+
+MAX_UNROLLED = 10**6
+"""Tasks of a workflow whose loops are written out."""
+
+
+def unrolled(flow: Workflow, repeats: LoopIterations) -> Workflow:
+    """Return *flow* with the iterations of its loops written out, for planners that know no loops.
+
+    The task ``a`` is ``a`` in the first iteration and ``a~2`` in the second, or ``a~~2`` of a loop
+    around another one. An iteration begins
+    when all tasks of the one before have ended, and what follows the loop waits for all of its
+    last. An inner loop runs equally often in each iteration of the loop around it. Raise
+    InputError if it gets too large.
+    """
+    for number in range(len(flow)):
+        loops = find_loops(flow)
+        if not loops:
+            return flow
+        count = 1
+        while repeats.more(number, count, count):
+            count += 1
+            if len(flow) + count * len(loops[0].tasks) > MAX_UNROLLED:
+                raise InputError(f"the loops of {flow.name} make more than {MAX_UNROLLED:,} tasks")
+        flow = _with_iterations(flow, loops[0], count)
+    return flow
+
+
+def _with_iterations(flow: Workflow, loop: Loop, count: int) -> Workflow:
+    """Return *flow* with *count* iterations of *loop*, which has no loop inside."""
+    inside, closing = {flow.names[task] for task in loop.tasks}, set(loop.closing)
+
+    # Names of inner loops have tildes already: one more keeps b~2 and b~~2 apart.
+    mark = "~" * (1 + max(len(run) for task in inside for run in re.findall("~*", task)))
+
+    def name(task: str, turn: int) -> str:
+        return f"{task}{mark}{turn}" if turn > 1 and task in inside else task
+
+    tasks = [task for task in flow.tasks if task.name not in inside]
+    tasks += [
+        replace(
+            flow.task(number),
+            name=name(flow.names[number], turn),
+            when=tuple((name(a, turn), codes) for a, codes in flow.task(number).when),
+        )
+        for turn in range(1, count + 1)
+        for number in loop.tasks
+    ]
+    first, edges = flow.names[loop.first], list[tuple[str, str, float]]()
+    for number, (a, b, data) in enumerate(flow.edges):
+        if number in closing:
+            edges += [(name(a, turn), name(b, turn + 1), data) for turn in range(1, count)]
+        elif b in inside:
+            edges += [(name(a, turn), name(b, turn), data) for turn in range(1, count + 1)]
+        else:
+            edges.append((name(a, count), b, data))
+    for a in sorted(inside):
+        edges += [(name(a, turn), name(first, turn + 1), 0.0) for turn in range(1, count)]
+        edges += [(name(a, count), flow.names[b], 0.0) for b in loop.exits]
+    return Workflow.of(flow.name, tasks, edges, **flow.notes)
 
 
 def single_iteration_problem(problem: Problem, loops: Iterable[Loop]) -> Problem:

@@ -48,6 +48,8 @@ class WorkflowTask:
     accelerators: int = 0
     point: tuple[tuple[str, str | float], ...] = ()
     """What it computes, as parameters and values: measured times and models are looked up there."""
+    when: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    """Predecessors, and the exit codes of each with which this task runs; else it is skipped."""
 
 
 @dataclass(frozen=True)
@@ -221,6 +223,26 @@ class Workflow:
         self_loops = np.flatnonzero(self.sources == self.targets)
         if len(self_loops):
             raise InputError(f"task {self.names[self.sources[self_loops[0]]]!r} waits for itself")
+
+    @cached_property
+    def branches(self) -> Mapping[int, Mapping[int, frozenset[int]]]:
+        """Of each task that depends on exit codes, those that each predecessor has to end with.
+
+        Raise InputError if a task names one that it does not wait for.
+        """
+        branches = {}
+        for i, task in self.more.items():
+            if task.when:
+                number = {self.names[a]: a for a in self.before.of(i).tolist()}
+                for name, _ in task.when:
+                    if name not in number:
+                        raise InputError(
+                            f"task {task.name!r} runs by the exit code of {name!r}, and does not "
+                            "wait for it",
+                            hint=f"add the edge {name} -> {task.name}",
+                        )
+                branches[i] = {number[name]: frozenset(codes) for name, codes in task.when}
+        return branches
 
     @property
     def loop(self) -> list[str]:

@@ -86,7 +86,7 @@ class SharingPolicy:
         for event in events:
             if event.kind == "began":
                 self._begin()
-            elif event.kind == "ended":
+            elif event.kind in {"ended", "skipped"}:
                 self._remaining[self._owner[event.task]] -= self._mean[event.task]
         ready: dict[int, list[int]] = {}
         for task in sorted(grid.ready(), key=self._place.__getitem__):
@@ -247,9 +247,10 @@ class OnlineSimulation:
         if policy not in POLICIES:
             raise unknown_name("policy", policy, POLICIES)
         has_loads = any(machine.load for machine in self.platform.machines)
-        # The kernel knows neither loads nor machines and links that tasks share.
+        # The kernel knows neither loads, branches, nor machines and links that tasks share.
         shared = self.problem.resources is not None or SharedNetwork.is_needed(self.platform)
-        if disturbance is None and not has_loads and not shared:
+        branches = self.problem.workflow.branches
+        if disturbance is None and not has_loads and not shared and not branches:
             plan, wasted = self._steady(policy, by), 0.0
         else:
             sharing, arrivals = SharingPolicy(self.ranked, policy, by), self._arrivals

@@ -24,6 +24,7 @@ from zenturio.schedule.formats.document import FormatDocument, file_exists
 from zenturio.schedule.formats.plan_json import plan_facts
 from zenturio.schedule.generators.generator import instance_of
 from zenturio.schedule.generators.papers import Gee, MaxDo, PipeAlign
+from zenturio.schedule.model.loops import LoopIterations, unrolled
 from zenturio.schedule.model.plan import Plan
 from zenturio.schedule.model.platform import Platform, identical
 from zenturio.schedule.model.problem import Instance, Problem
@@ -62,12 +63,21 @@ class WorkflowStream:
     submissions: tuple[WorkflowSubmission, ...]
 
     @classmethod
-    def of(cls, name: str, submissions: Iterable[WorkflowSubmission]) -> WorkflowStream:
+    def of(
+        cls,
+        name: str,
+        submissions: Iterable[WorkflowSubmission],
+        repeats: LoopIterations | None = None,
+    ) -> WorkflowStream:
         """Return the stream of *submissions*, sorted by arrival; equal names get numbers.
 
-        Raise InputError if there is no workflow, or one without tasks.
+        Iterations of loops are written out, as many as *repeats* decides. Raise InputError if there
+        is no workflow, or one without tasks.
         """
         ordered = sorted(submissions, key=lambda submission: submission.arrival)
+        flows = {id(submission.workflow): submission.workflow for submission in ordered}
+        acyclic = {key: unrolled(flow, repeats or LoopIterations()) for key, flow in flows.items()}
+        ordered = [replace(item, workflow=acyclic[id(item.workflow)]) for item in ordered]
         if not ordered:
             raise InputError(f"stream {name!r} has no workflow")
         for submission in ordered:
@@ -117,7 +127,10 @@ class WorkflowStream:
             names += [f"{submission.name}/{name}" for name in flow.names]
             more |= {
                 offset + i: replace(
-                    task, name=names[offset + i], machine=_abstract_machine(submission, task)
+                    task,
+                    name=names[offset + i],
+                    machine=_abstract_machine(submission, task),
+                    when=tuple((f"{submission.name}/{name}", codes) for name, codes in task.when),
                 )
                 for i, task in flow.more.items()
             }
@@ -217,24 +230,29 @@ def is_stream(words: Sequence[str]) -> bool:
     )
 
 
-def stream_of(words: Sequence[str], seed: int = 0) -> tuple[WorkflowStream, Platform | None]:
+def stream_of(
+    words: Sequence[str], seed: int = 0, iterations: str = ""
+) -> tuple[WorkflowStream, Platform | None]:
     """Return the stream that *words* name, and the platform that its workflows agree on, or None.
+
+    Iterations of loops are drawn with *seed*, or as many as *iterations* says.
 
     *words* are a file such as stream.toml, a stream generator such as ``online-51``, or workflows
     with arrival times: ``gee@0 maxdo:spread=0.1@10 montage.json@0:600:12``.
     """
+    repeats = LoopIterations.read(iterations, seed)
     if len(words) == 1:
         name, _, settings_text = words[0].partition(":")
         if name in STREAMS and not file_exists(Path(words[0])):
             return _generated_stream(name, settings_text, seed)
         if Path(words[0]).suffix.lower() == ".toml":
-            return _read_stream_file(Path(words[0]), seed)
+            return _read_stream_file(Path(words[0]), seed, repeats)
     arrivals: list[tuple[Instance, WorkflowSubmission]] = []
     for word in words:
         workflow, times = _split_times(word)
         instance = instance_of(workflow, seed=seed)
         arrivals += [(instance, WorkflowSubmission(instance.workflow, time)) for time in times]
-    return _stream_and_platform("stream", arrivals)
+    return _stream_and_platform("stream", arrivals, repeats)
 
 
 def times_of(text: str) -> Iterator[float]:
@@ -278,7 +296,9 @@ def _split_times(word: str) -> tuple[str, list[float]]:
     return workflow, list(times_of(times))
 
 
-def _read_stream_file(path: Path, seed: int) -> tuple[WorkflowStream, Platform | None]:
+def _read_stream_file(
+    path: Path, seed: int, repeats: LoopIterations
+) -> tuple[WorkflowStream, Platform | None]:
     """Read a file in which each ``[[submit]]`` has a workflow and ``at`` its times."""
     document = FormatDocument.from_toml(path, read_text(path))
     document.keys(document.value, ("name", "submit"), ())
@@ -305,7 +325,7 @@ def _read_stream_file(path: Path, seed: int) -> tuple[WorkflowStream, Platform |
         ]
     if not arrivals:
         document.wrong((), f"{path} submits no workflow", '[[submit]]\nworkflow = "montage.json"')
-    return _stream_and_platform(name, arrivals)
+    return _stream_and_platform(name, arrivals, repeats)
 
 
 def _read_times(document: FormatDocument, value: Any, path: tuple[str | int, ...]) -> list[float]:
@@ -322,7 +342,7 @@ def _read_times(document: FormatDocument, value: Any, path: tuple[str | int, ...
 
 
 def _stream_and_platform(
-    name: str, arrivals: list[tuple[Instance, WorkflowSubmission]]
+    name: str, arrivals: list[tuple[Instance, WorkflowSubmission]], repeats: LoopIterations
 ) -> tuple[WorkflowStream, Platform | None]:
     if len(arrivals) > MAX_WORKFLOWS:
         raise InputError(f"{len(arrivals):,} workflows: at most {MAX_WORKFLOWS:,} can be simulated")
@@ -333,7 +353,7 @@ def _stream_and_platform(
     is_common = platforms and all(
         instance.machines == platforms[0].machines for instance in platforms
     )
-    return WorkflowStream.of(name, [instance for _, instance in arrivals]), platforms[
+    return WorkflowStream.of(name, [instance for _, instance in arrivals], repeats), platforms[
         0
     ] if is_common else None
 

@@ -188,6 +188,11 @@ class MachineState:
         """When each machine that tasks share has booted, or will have; None if it is off."""
         self.node: list[int] = problem.node.tolist()
         """The machine that each processor is of."""
+        self.skipped: set[int] = set()
+        """The tasks that are done without having run, because of an exit code."""
+        self.exit: dict[int, int] = {}
+        """The exit codes of tasks, where they are not 0."""
+        self._branches = problem.workflow.branches
         self.notes: dict[str, Any] = {}
         """What a policy tells of itself, for the trace."""
         self.runs: list[TaskRun] = []
@@ -291,6 +296,7 @@ class MachineState:
         """Make a finished *task* wait to run once more: in a loop, or for lost data."""
         self._must(task, "done", "cannot be run again")
         self.state[task], self.where[task] = "waiting", -1
+        self.skipped.discard(task)
         self._open += 1
         # Its successors wait for the new run, sent ones included.
         for other, _ in self._costs.after[task]:
@@ -507,7 +513,7 @@ class MachineState:
     def _fetch_inputs(self, task: int) -> None:
         """Start the transfers of all inputs of *task* that exist."""
         for other, data in self._costs.before[task]:
-            if self.state[other] == "done":
+            if self.state[other] == "done" and other not in self.skipped:
                 self._fetch(task, other, self.where[other], data)
         for number, (_, place, data) in enumerate(self._carried.get(task, ())):
             self._fetch(task, -1 - number, place, data)
@@ -577,6 +583,35 @@ class MachineState:
                 self._fetch(other, task, processor, data)
             self.release(other)
         self._stirred.add(processor)
+        if self._branches:
+            self._branch(task)
+
+    def _branch(self, task: int) -> None:
+        """Skip the tasks behind *task*, which is done, that are not to run."""
+        pending = [task]
+        while pending:
+            ended = pending.pop()
+            for other, _ in self._costs.after[ended]:
+                if self.state[other] != "done" and self._is_skipped(other, ended):
+                    self._skip(other, self.where[ended])
+                    pending.append(other)
+
+    def _is_skipped(self, task: int, ended: int) -> bool:
+        """Return whether the end of *ended*, or that it was skipped, keeps *task* from running."""
+        codes = self._branches.get(task, {}).get(ended)
+        if codes is not None and (ended in self.skipped or self.exit.get(ended, 0) not in codes):
+            return True
+        return all(before in self.skipped for before, _ in self._costs.before[task])
+
+    def _skip(self, task: int, processor: int) -> None:
+        if self.state[task] == "sent":
+            self.cancel(task)
+        self.state[task], self.where[task], self.ended[task] = "done", processor, self.now
+        self.skipped.add(task)
+        self._open -= 1
+        self._tell("skipped", task)
+        for other, _ in self._costs.after[task]:
+            self.release(other)
 
     def _stop(self, run: RunningTask, kind: Literal["ended", "lost", "cancelled"]) -> int:
         """End *run*, and return its task, which waits to be sent again."""
@@ -631,7 +666,7 @@ class MachineState:
     def _arrival(self, task: int, processor: int, sent: float) -> float:
         begin = sent
         for other, data in self._costs.before[task]:
-            if self.state[other] == "done":
+            if self.state[other] == "done" and other not in self.skipped:
                 # Data leave when their producer has ended and the destination is known, the later
                 # of both.
                 moved = self._costs.transfer(data, self.where[other], processor)

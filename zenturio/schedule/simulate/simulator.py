@@ -8,7 +8,7 @@ adding a machine changes nothing for the others.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Protocol
@@ -146,7 +146,11 @@ class LoopController:
         for number, loop in enumerate(self._loops):
             if not self._ended(number):
                 continue
-            if self._repeats.more(number, self._iteration[number], self._total[number]):
+            # A loop whose last tasks were skipped has ended by an exit code.
+            skipped = self._grid.skipped.issuperset(self._last[number])
+            if not skipped and self._repeats.more(
+                number, self._iteration[number], self._total[number]
+            ):
                 self._iteration[number] += 1
                 self._total[number] += 1
                 self._renew(number)
@@ -185,12 +189,14 @@ def simulate(
     forward: ArrayLike | None = None,
     repeats: LoopIterations | None = None,
     algorithm: str = "",
+    exits: Mapping[str, int] | None = None,
 ) -> ExecutionTrace:
     """Return the trace of executing a plan or a policy under the machines' loads.
 
     *arrivals* has the time at which each task becomes known. Loops run as *repeats* decides; a plan
     has a single iteration of each (`single_iteration_problem`). With *forward*, a mask of the edges
-    that are waited for, the policy runs the loops itself by calling `MachineState.again`.
+    that are waited for, the policy runs the loops itself by calling `MachineState.again`. *exits*
+    has exit codes of tasks by their names; others end with 0.
     """
     name = algorithm or (
         plan_or_policy.algorithm
@@ -203,6 +209,7 @@ def simulate(
     )
     waited_edges = forward_edges(problem.workflow, loops) if loops else forward
     grid = MachineState(problem, arrivals, waited_edges)
+    grid.exit = _exit_codes(problem, exits or {})
     controller = LoopController(grid, loops, repeats or LoopIterations())
     for events in grid.moments():
         policy.react(grid, [*events, *controller.turn()])
@@ -211,6 +218,14 @@ def simulate(
     return ExecutionTrace(
         acyclic, name, tuple(grid.runs), tuple(grid.events), unfinished, grid.notes
     )
+
+
+def _exit_codes(problem: Problem, exits: Mapping[str, int]) -> dict[int, int]:
+    number = {name: i for i, name in enumerate(problem.workflow.names)} if exits else {}
+    for name in exits:
+        if name not in number:
+            raise InputError(f"no task is named {name!r}", hint=did_you_mean(name, number))
+    return {number[name]: code for name, code in exits.items()}
 
 
 Range = tuple[float, float]
@@ -310,15 +325,16 @@ def simulate_perturbed(
     seed: int = 0,
     arrivals: ArrayLike | None = None,
     repeats: LoopIterations | None = None,
+    exits: Mapping[str, int] | None = None,
 ) -> ExecutionTrace:
     """Return the trace of executing *plan_or_policy* on perturbed machines, until it is finished.
 
-    *arrivals* and *repeats* are as for `simulate`. The perturbed period is doubled until it covers
-    the makespan.
+    *arrivals*, *repeats* and *exits* are as for `simulate`. The perturbed period is doubled until
+    it covers the makespan.
     """
 
     def play(problem: Problem) -> ExecutionTrace:
-        return simulate(problem, plan_or_policy, arrivals=arrivals, repeats=repeats)
+        return simulate(problem, plan_or_policy, arrivals=arrivals, repeats=repeats, exits=exits)
 
     # Perturbations are drawn up to a horizon, which is doubled until the execution fits into it.
     # Steps drawn earlier stay the same.

@@ -20,6 +20,7 @@ EventKind = Literal[
     "lost",
     "cancelled",
     "again",
+    "skipped",
     "load",
     "failed",
     "back",
@@ -77,6 +78,12 @@ class ExecutionTrace:
         """One event for each further iteration of a loop, with its first task."""
         return tuple(event for event in self.events if event.kind == "again")
 
+    @cached_property
+    def skipped(self) -> tuple[int, ...]:
+        """The tasks that did not run at last, because of an exit code."""
+        last = {e.task: e.kind for e in self.events if e.kind in {"skipped", "ended"}}
+        return tuple(sorted(task for task, kind in last.items() if kind == "skipped"))
+
     @property
     def wasted(self) -> float:
         """Processor seconds of runs that were lost or cancelled."""
@@ -86,11 +93,14 @@ class ExecutionTrace:
     def plan(self) -> Plan:
         """The last successful run of each task; for loops, that of the last iteration.
 
-        Times are NaN for tasks that did not finish.
+        Times are NaN for tasks that did not finish. A skipped task has no length.
         """
         count = self.problem.tasks
         processor = np.zeros(count, np.int32)
         start, end = np.full(count, np.nan), np.full(count, np.nan)
         for run in self.good:
             processor[run.task], start[run.task], end[run.task] = run.processor, run.start, run.end
+        for event in self.events:
+            if event.kind == "skipped" and event.task in self.skipped:
+                start[event.task] = end[event.task] = event.time
         return Plan(self.problem, self.algorithm, processor, start, end, self.notes)
