@@ -22,7 +22,7 @@ GROUPS = {
         "hosts over SSH": "ssh sshd /usr/sbin/sshd",
         "pages in a browser": "chromium",
         "programs in C, C++ and Fortran": "cc gcc g++ gfortran make",
-        "several mpirun at a time": "mpirun.openmpi",
+        "several mpirun at a time": "mpirun.openmpi mpirun.mpich",
         "programs in other languages": "javac java lua5.4 node perl rustc",
     }.items()
     for program in programs.split()

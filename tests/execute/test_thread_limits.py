@@ -101,11 +101,15 @@ def test_the_limits_are_conditions_of_the_attempt(tmp_path):
         assert said.conditions.other["MKL_NUM_THREADS"] == "5"
 
 
-def test_ranks_of_several_mpirun_stay_on_the_cores_of_their_slots(tmp_path):
-    needs("mpirun.openmpi")
+@pytest.mark.parametrize(
+    ("mpirun", "options"),
+    [("mpirun.openmpi", "--allow-run-as-root --oversubscribe"), ("mpirun.mpich", "")],
+)
+def test_ranks_of_several_mpirun_stay_on_the_cores_of_their_slots(tmp_path, mpirun, options):
+    needs(mpirun)
     if usable_cores() < 2:
         pytest.skip("one core alone")
-    ranks = "mpirun.openmpi --allow-run-as-root --oversubscribe -n 2 grep Cpus_allowed_list /proc/self/status"
+    ranks = f"{mpirun} {options} -n 2 grep Cpus_allowed_list /proc/self/status"
     with Local(tmp_path, jobs=2, pin=True) as place:
         # Both slots are busy at the same time, so that each has its own core.
         meet = f"touch {tmp_path}/$1; while [ ! -e {tmp_path}/$2 ]; do sleep 0.01; done; " + ranks

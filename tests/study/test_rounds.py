@@ -5,6 +5,7 @@ import pytest
 import zenturio as zen
 from cli.conftest import zen as command
 from zenturio.annotate.scan import scan
+from zenturio.errors import InputError
 from zenturio.query import compare, raw, results, study_frame
 from zenturio.query.frames import group_frame
 from zenturio.record.entities import RowChoice
@@ -300,3 +301,25 @@ def test_a_submission_may_measure_again(study, opened):
     session = request.session(repository)
     assert session.settings.again
     assert session.foresee().remarks[0].startswith("round 2 begins")
+
+
+def test_points_with_results_that_meet_a_condition_are_measured_again(project, opened, monkeypatch):
+    study = Driven(project)
+    study.run()
+
+    def again(where, **more):
+        return zen.run(study.path, db=study.db, again=True, where=where, **more).summary
+
+    summary = again("total > 102 and n < 4")
+    assert (summary.ok, summary.cached, summary.round) == (1, 0, 2)
+    totals = {
+        r.values["n"]: r.outcome.metrics["total"] for r in opened().records("counted") if r.newest
+    }
+    assert totals == {1: 101, 2: 102, 3: 203, 4: 104}
+    # A round that is open has the points of the results before it, whatever it measured since.
+    opened().begin_round("counted")
+    assert [again("total > 200").ok, again("total > 200").ok] == [1, 1]
+    with pytest.raises(InputError, match="--where names results that are to be measured again"):
+        zen.run(study.path, db=study.db, where="total > 1")
+    with pytest.raises(InputError, match="chooses the points by their results"):
+        again("total > 1", limit=2)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from zenturio.record import Repository
     from zenturio.study.driver.progress import RunPlan, RunProgress, RunSummary
     from zenturio.study.stop import StopResult
+    from zenturio.study.study_request import MeasuredPoints
 
 
 ENDS = {
@@ -99,6 +100,13 @@ def run(
     machine: options.MachineKind = "same",
     each_machine: options.EachMachine = False,
     again: options.Again = False,
+    where: Annotated[
+        str,
+        typer.Option(
+            metavar="EXPR",
+            help="With --again: only points with a result that meets this condition.",
+        ),
+    ] = "",
     order: options.Order = "blocks",
     observe: options.Observe = None,
     name: options.Name = None,
@@ -127,12 +135,16 @@ def run(
     from zenturio.study.study_request import StudyRequest
 
     terminal.outlive_readers()
+    measured: MeasuredPoints | None = None
+    if where:
+        from zenturio.query import points_measured
+
+        measured = points_measured
     request = StudyRequest(
         tuple(paths), tuple(param or ()), limit, sample, search, budget, tuple(stop or ()),
         tuple(settings or ()), objective, seed, only, name or "", on, machine, again,
         each_machine, jobs, fail_fast, go_on, keep, pin, batch, join, order,
-        tuple(observe or ()), quiet_machine, design,
-        learn_from,
+        tuple(observe or ()), quiet_machine, design, learn_from, where,
     )  # fmt: skip
     place = request.place_options
     application = request.application()
@@ -140,7 +152,7 @@ def run(
         for warning in dict.fromkeys((*application.warnings, *lint(application, suggests=False))):
             typer.echo(str(warning), err=True)
     if dry_run:
-        plan = plan_request(request, application, db=db)
+        plan = plan_request(request, application, db=db, measured=measured)
         script = job_script(application, request.points(application), place)
         if json:
             output.facts({**_facts_of(plan), "script": script})
@@ -156,6 +168,7 @@ def run(
             application,
             db=db,
             same=same,
+            measured=measured,
             planned=lambda plan: None if json else typer.echo(_plan(plan)),
             listener=live,
         )

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from zenturio.query.regression import KINDS, Model, fit, fit_each, fits
     from zenturio.query.repeat_table import point_repeats
     from zenturio.query.result_table import FORMATS, ResultTable, export, format_of_path, json_value
-    from zenturio.query.select_results import results
+    from zenturio.query.select_results import points_measured, results
 
 _HOMES = {
     "aggregates": ("AGGREGATES",),
@@ -27,7 +27,7 @@ _HOMES = {
     "regression": ("KINDS", "Model", "fit", "fit_each", "fits"),
     "repeat_table": ("point_repeats",),
     "result_table": ("FORMATS", "ResultTable", "export", "format_of_path", "json_value"),
-    "select_results": ("results",),
+    "select_results": ("points_measured", "results"),
 }
 
 __all__ = [
@@ -51,6 +51,7 @@ __all__ = [
     "importances",
     "json_value",
     "point_repeats",
+    "points_measured",
     "raw",
     "recommend",
     "result_columns",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from zenturio.errors import InputError, Passage, did_you_mean
 from zenturio.expression import Expression
@@ -14,7 +14,7 @@ from zenturio.query.aggregates import (
     count_origins,
     row_count_item,
 )
-from zenturio.query.catalog import Catalog, StudyColumn
+from zenturio.query.catalog import Catalog, StudyColumn, open_snapshot, read_catalog
 from zenturio.query.columns import choose_columns, compute_rows, study_columns
 from zenturio.query.present import left_out_notes
 from zenturio.query.result_table import ResultTable
@@ -22,6 +22,9 @@ from zenturio.query.select_statement import SelectItem, group_key, with_limit
 from zenturio.query.study_table import StudyTable, TableQuery, condition_of, open_table
 from zenturio.record import ExperimentState, Repository
 from zenturio.record.entities import RowChoice, read_round
+
+if TYPE_CHECKING:
+    from zenturio.space import Point, Space
 
 ROW_COUNT = "count(*)"
 """The column that counts the experiments of a group."""
@@ -88,6 +91,34 @@ def results(
     )
     with open_table(repository, query) as table:
         return _grouped(table) if by or aggregates else _listed(table, exact=exact)
+
+
+def points_measured(repository: Repository, study: str, space: Space, where: str) -> list[Point]:
+    """Return the points of *space* of which a result of *study* meets the condition *where*.
+
+    Results are the newest ones; while a round is open, those of before it: so a run that goes on
+    has the same points. A condition on ``status`` looks at failures too.
+    """
+    with open_snapshot(repository) as reader:
+        facts = read_catalog(reader, study).facts
+    round_, repeat, status = (facts[fact].name for fact in ("round", "repeat", "status"))
+    names = [parameter.name for parameter in space.dimensions]
+    rounds = repository.rounds(study)
+    before = rounds[-1].number if len(rounds) > 1 and rounds[-1].is_open else None
+
+    def rows(condition: str) -> Iterable[tuple[Any, ...]]:
+        chosen = "newest" if before is None else "all"
+        columns = [*names, repeat, round_]
+        return results(repository, study, where=condition, columns=columns, round=chosen).rows
+
+    matches = rows(where)
+    if before is not None:
+        newest: dict[tuple[Any, ...], int] = {}
+        for *experiment, number in rows(f"{round_} < {before} and {status} != ''"):
+            newest[tuple(experiment)] = max(number, newest.get(tuple(experiment), 0))
+        matches = [row for row in matches if newest.get(row[:-1]) == row[-1]]
+    values = (dict(zip(names, row, strict=False)) for row in matches)
+    return list(dict.fromkeys(space.find(value) for value in values))
 
 
 def _listed(table: StudyTable, *, exact: bool) -> ResultTable:

@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from zenturio.errors import InputError
 from zenturio.execute.places import open_place
 from zenturio.experiment.function import ExperimentFunction
 from zenturio.experiment.function import experiment as as_experiment
@@ -24,7 +25,7 @@ from zenturio.study.driver.run_order import choose_order
 from zenturio.study.local_run import run_request
 from zenturio.study.place_options import PlaceOptions
 from zenturio.study.point_selection import select_points
-from zenturio.study.study_request import StudyRequest, choose_any_machine
+from zenturio.study.study_request import MeasuredPoints, StudyRequest, choose_any_machine
 from zenturio.study.tuning.tune import CompletedTuning, Tuning
 from zenturio.study.tuning.tune import tune as run_tuning
 from zenturio.study.tuning.tuning_target import TunedFunction, read_ranges
@@ -62,6 +63,7 @@ def run(
     machine: str = "same",
     each_machine: bool = False,
     again: bool = False,
+    where: str = "",
     order: str = "blocks",
     observe: Sequence[str] = (),
     db: str | Repository | None = None,
@@ -74,12 +76,17 @@ def run(
     ``zen run --on`` does; without one, files run on this machine, and a function in this process.
     With *machine* ``any`` results that another kind of machine measured count, too. With
     *each_machine* each kind of machine of the place measures everything. With *again* what has
-    results is measured again, in a round of its own. *order*: ``blocks``, ``random`` or
+    results is measured again, in a round of its own; of files only points with a result that
+    meets the condition *where*, if one is given. *order*: ``blocks``, ``random`` or
     ``sorted``, as for ``zen run``. *observe*: plug-ins that are told of each transition of an
     experiment, by name.
     """
     any_machine = choose_any_machine(machine)
     if callable(what):
+        if where:
+            raise InputError(
+                "where chooses points of files", hint="of a function: choose its space"
+            )
         function = what if isinstance(what, ExperimentFunction) else as_experiment(what)
         points = select_points(space or Space(), limit=limit, sample=sample, seed=seed)
         with open_or_use(db, create=True) as repository:
@@ -97,9 +104,16 @@ def run(
     request = StudyRequest(
         tuple(map(str, paths)), tuple(overrides), limit, sample, seed=seed, only=only, name=name,
         on=on or "local", machine=machine, again=again, each_machine=each_machine, jobs=jobs,
-        fail_fast=fail_fast, go_on=go_on, order=order, observe=tuple(observe),
+        fail_fast=fail_fast, go_on=go_on, order=order, observe=tuple(observe), where=where,
     )  # fmt: skip
-    summary = run_request(request, request.application(), db=db, listener=listener)
+    measured: MeasuredPoints | None = None
+    if where:
+        from zenturio.query import points_measured  # noqa: PLC0415 - most runs ask no results
+
+        measured = points_measured
+    summary = run_request(
+        request, request.application(), db=db, listener=listener, measured=measured
+    )
     return Study(summary.study, db, summary)
 
 

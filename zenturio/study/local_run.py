@@ -24,7 +24,7 @@ from zenturio.study.driver.study_records import OnlyState
 from zenturio.study.driver.study_session import StudySession
 from zenturio.study.place_options import DEFAULT_PLACE, PlaceOptions
 from zenturio.study.point_selection import PointSelection
-from zenturio.study.study_request import StudyRequest
+from zenturio.study.study_request import MeasuredPoints, StudyRequest
 
 if TYPE_CHECKING:
     from zenturio.study.driver.search_source import SearchSpec
@@ -41,22 +41,29 @@ def run_request(
     same: bool = False,
     planned: PlanListener = lambda _plan: None,
     listener: ProgressListener = lambda _progress: None,
+    measured: MeasuredPoints | None = None,
 ) -> RunSummary:
     """Run what *request* asks for of *application*, and record it in *db*.
 
-    With *same* it is an error if the program is not the one that was run before.
+    With *same* it is an error if the program is not the one that was run before. *measured* as
+    `StudyRequest.session` has it.
     """
     with interrupt_at_end_signals(), open_for_run(db) as repository:
-        session = request.session(repository, application, same=same)
+        session = request.session(repository, application, same=same, measured=measured)
         return run_session(session, request.place_options, planned, listener)
 
 
 def plan_request(
-    request: StudyRequest, application: Application, *, db: str | Repository | None = None
+    request: StudyRequest,
+    application: Application,
+    *,
+    db: str | Repository | None = None,
+    measured: MeasuredPoints | None = None,
 ) -> RunPlan:
     """Return what `run_request` would do; nothing is written, and nothing is run."""
     with open_for_run(db, create=False) as repository:
-        return _plan(request.session(repository, application), request.place_options)
+        session = request.session(repository, application, measured=measured)
+        return _plan(session, request.place_options)
 
 
 def run_locally(

@@ -5,7 +5,7 @@ One dataclass holds and checks them all, so each way in knows the same options b
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +16,7 @@ from zenturio.annotate.model import Application
 from zenturio.annotate.scan import read_goals, scan
 from zenturio.errors import InputError, did_you_mean
 from zenturio.record import Repository
+from zenturio.space import Point, Space
 from zenturio.study.driver.run_order import choose_order
 from zenturio.study.driver.study_driver import DriverSettings
 from zenturio.study.driver.study_records import OnlyState
@@ -25,6 +26,10 @@ from zenturio.study.point_selection import PointSelection, select_points
 
 if TYPE_CHECKING:
     from zenturio.study.driver.search_source import SearchSpec
+
+
+MeasuredPoints = Callable[[Repository, str, Space, str], Iterable[Point]]
+"""Finds the points of a space of which results of a study meet a condition."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +77,8 @@ class StudyRequest:
     """Points that are chosen beforehand: ``saltelli:128``."""
     learn_from: str = ""
     """The study of another version or machine whose results advise a search."""
+    where: str = ""
+    """Which results are measured again, as a condition on them; all, if it is empty."""
     project: str = ""
     """The project of who submitted it, on a database that several share."""
 
@@ -157,16 +164,25 @@ class StudyRequest:
         application: Application | None = None,
         *,
         same: bool = False,
+        measured: MeasuredPoints | None = None,
     ) -> StudySession:
         """Return the study in *repository*; raise InputError where something is wrong with it.
 
-        Its files are read now, unless *application* is what they say.
+        Its files are read now, unless *application* is what they say. *measured* finds the points
+        of which results meet the condition *where*.
         """
         application = application or self.application()
         spec = self.search_spec()
+        points = self.points(application)
+        if self.where:
+            self._check_where()
+            assert measured is not None, "who takes the option says how results are looked at"
+            study = self.name or application.name
+            picked = tuple(measured(repository, study, application.space, self.where))
+            points = PointSelection(application.space, len(picked), picked=picked)
         session = StudySession(
             application,
-            self.points(application),
+            points,
             repository,
             self.name,
             choose_only(self.only),
@@ -181,6 +197,19 @@ class StudyRequest:
         )
         session.check()
         return session
+
+    def _check_where(self) -> None:
+        """Raise InputError where a condition on results does not go with the other options."""
+        if not self.again:
+            raise InputError(
+                "--where names results that are to be measured again",
+                hint="add --again; to run a part of the space: --limit 10, or -P 'n={ 1, 2 }'",
+            )
+        if self.search or self.design or (self.limit, self.sample) != (None, None):
+            raise InputError(
+                "--where chooses the points by their results",
+                hint="leave out --limit, --sample, --design and --search",
+            )
 
 
 def choose_only(text: str) -> frozenset[OnlyState]:
