@@ -91,7 +91,7 @@ def test_a_stream_needs_an_algorithm_of_its_kind(tmp_path):
 
 def test_a_stream_has_neither_plan_nor_runs(tmp_path):
     told = zen("simulate", "gee@0", "--algorithm", "srpt", "--runs", "3", cwd=tmp_path, code=2)
-    assert "--plan, --runs and --iterations do not apply" in told.err
+    assert "--plan, --runs and --exit do not apply" in told.err
 
 
 def test_nobody_knows_whose_plan_to_write_when_all_are_compared(tmp_path):

@@ -158,8 +158,9 @@ class WorkflowHosts(MachineState):
 
     def _heard(self, run: RunningTask, future: Future[Outcome]) -> None:
         outcome = future.result()
-        if outcome.status == "failed" and outcome.exit in self._accepted.get(run.task, ()):
-            self.exit[run.task] = outcome.exit
+        code = outcome.exit
+        if outcome.status == "failed" and code and code in self._accepted.get(run.task, ()):
+            self.exit[run.task] = code
         elif outcome.status != "ok":
             self._place.forget(outcome.digest)  # who runs it again wants another try
             last_lines = _last_lines(outcome.stderr) or _last_lines(outcome.stdout)
