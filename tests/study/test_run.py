@@ -228,6 +228,9 @@ def test_fail_fast_stops_at_a_failure_and_at_nothing_else(repository):
         (["exit 127"], ["a"], False, False),
         (["exit 127", "metric missing: t"], ["a"], True, False),
         (["exit 1"], ["a"], True, False),
+        (["build failed: exit 1: no such header"], ["a"], True, True),
+        (["build failed: exit 1: no such header"], ["a"], False, False),
+        (["build failed: exit 1: flag a", "build failed: exit 1: flag b"], ["a"], True, False),
     ],
 )
 def test_a_study_is_faulty_if_all_experiments_fail_for_a_cause_of_its_own(

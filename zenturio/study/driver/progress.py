@@ -144,6 +144,10 @@ FAULTY = 8
 """Experiments that fail for one cause of the study itself, before any succeeds: the run stops."""
 
 
+BUILD_FAILED = "build failed"
+"""How the cause begins of what failed before it could run."""
+
+
 class RateMeter:
     """How fast it goes: experiments a second over the last seconds."""
 
@@ -341,7 +345,9 @@ class RunCounts:
         """Whether all that ended has failed, for one cause that all others will fail for, too."""
         if self._has_succeeded or self.failed < FAULTY:
             return False
-        if all(cause.startswith(("exit 126", "exit 127")) for cause in self._failures):
+        causes = list(self._failures)
+        is_build = len(causes) == 1 and causes[0].startswith(BUILD_FAILED)
+        if is_build or all(cause.startswith(("exit 126", "exit 127")) for cause in causes):
             # Where there are several hosts, a program that is not there may be the fault of one.
             return self._is_one_machine or len(self._hosts) > 1
         missing = [frozenset(missing_names(cause)) for cause in self._failures]
