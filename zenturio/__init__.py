@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from zenturio.errors import ZenError
     from zenturio.experiment.function import experiment
     from zenturio.search.api import search
+    from zenturio.search.define_by_run import from_optuna
     from zenturio.search.optimization import optimize
     from zenturio.show.chart_files import save
     from zenturio.show.charts.column_charts import chart
@@ -46,6 +47,7 @@ __all__ = [
     "chart",
     "derived",
     "experiment",
+    "from_optuna",
     "geometric",
     "insert",
     "linear",
@@ -67,6 +69,7 @@ _ELSEWHERE = {
     "ZenError": "errors",
     "chart": "show.charts.column_charts",
     "experiment": "experiment",
+    "from_optuna": "search.define_by_run",
     "insert": "annotate.insert",
     "optimize": "search.optimization",
     "run": "show.study",
