@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -80,11 +81,11 @@ class Reached:
 def reached(package: str, select: str, jobs: int, tests: list[str], folder: Path) -> Reached:
     """Which lines of *package* its *tests* reach: one run of them with coverage."""
     data, report, configuration = (folder / name for name in ("coverage", "tests.xml", "rc"))
-    configuration.write_text(f"[run]\nbranch = True\ndata_file = {data}\nconcurrency = thread\n")
+    configuration.write_text(f"[run]\ndata_file = {data}\nconcurrency = thread\n")
     command = [
         sys.executable, "-P", "-m", "pytest", *OPTIONS, *tests, "-k", select, "-q",
         "-n", str(jobs), "--dist", "worksteal",
-        f"--cov=zenturio/{package}", "--cov-context=test", "--cov-branch", "--cov-report=",
+        f"--cov=zenturio/{package}", "--cov-context=test", "--cov-report=",
         f"--junitxml={report}", f"--cov-config={configuration}",
     ]  # fmt: skip
     environment = {**environment_in(ROOT), "ZENTURIO_COVER_LAWS": "1"}
@@ -143,6 +144,12 @@ class Map:
         files = [p for root in roots for p in ([root] if root.is_file() else root.rglob("*.py"))]
         digests = _digests(files)
         self._tests = {n: d for n, d in digests.items() if Path(n).name.startswith("test_")}
+        contracts = _digests((ROOT / "zenturio" / "testing").glob("*.py"))
+        for name in self._tests:
+            # Tests that a class inherits change with the contract that has them.
+            used = sorted(contracts_of((ROOT / name).read_text(), ROOT / "zenturio" / "testing"))
+            inherited = "".join(contracts[path.relative_to(ROOT).as_posix()] for path in used)
+            self._tests[name] += inherited
         helpers = {name: digest for name, digest in digests.items() if name not in self._tests}
         modules = sorted((ROOT / "zenturio" / package).rglob("*.py"))
         self._sources = {m.relative_to(ROOT).as_posix(): m.read_text() for m in modules}
@@ -198,6 +205,19 @@ def moved(tests_by_line: dict[int, list[str]], before: str, now: str) -> dict[in
         elif (tests := tests_by_line.get(old_numbers[number])) is not None:
             result[number] = above = tests
     return result
+
+
+def contracts_of(source: str, folder: Path) -> set[Path]:
+    """The modules of ``zenturio.testing``, in *folder*, that a test imports, and their imports."""
+    modules: set[Path] = set()
+    sources = [source]
+    while sources:
+        names = re.findall(r"zenturio\.testing\.(\w+)", sources.pop())
+        for path in {folder / f"{name}.py" for name in names} - modules:
+            if path.exists():
+                modules.add(path)
+                sources.append(path.read_text())
+    return modules
 
 
 def _digests(paths: Iterable[Path]) -> dict[str, str]:

@@ -154,3 +154,15 @@ def test_deviations_are_corrected_for_a_mean_that_no_float_holds():
     values = 2.0**53 + 2.0 * np.array([0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1])
     grouped = GroupedValues(RowGroups([], [], len(values)), values)
     assert grouped.deviations[0] == pytest.approx(statistics.stdev(map(int, values)), rel=1e-12)
+
+
+@pytest.mark.parametrize("count", [2**16 - 1, 2**16, 2**16 + 1])
+def test_values_stand_in_the_order_of_their_groups_also_where_16_bits_end(count):
+    chance = np.random.default_rng(count)
+    codes = chance.permutation(np.repeat(np.arange(count), 2))
+    chosen = chance.permutation(np.arange(2 * count) > 2)  # three rows take no part
+    groups = RowGroups([codes], [count], 2 * count, chosen)
+    values = np.arange(2 * count)
+    apart = np.where(chosen, codes, count)
+    assert groups.in_order(values).tolist() == np.lexsort((values, apart)).tolist()
+    assert groups.order.tolist() == groups.in_order(values).tolist()

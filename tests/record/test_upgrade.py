@@ -147,6 +147,7 @@ def test_the_old_tables_stay_on_the_server(postgres_url):
     count = len(fixture()["tables"]["experiments"]["rows"])
     assert _sql(postgres_url, f'SELECT count(*) FROM "{kept}".experiments') == [(count,)]
     assert _sql(postgres_url, "SELECT n FROM mine") == [(count,)]
+    assert _sql(postgres_url, "SELECT 1 FROM pg_namespace WHERE nspname LIKE '%new'") == []
 
 
 def test_there_are_the_failpoints_that_are_tried_here():

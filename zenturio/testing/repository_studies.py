@@ -13,6 +13,8 @@ from zenturio.record.repository import Repository
 from zenturio.testing.experiments import (
     DEFINITION,
     A,
+    B,
+    C,
     dead_driver,
     experiment,
     outcome,
@@ -253,6 +255,51 @@ class Leases:
         assert renewed.until > lease.until
         (stored,) = repository.leases("s")
         assert stored.until == renewed.until
+
+    def test_of_three_studies_one_lease_is_renewed_and_released(
+        self, repository: Repository
+    ) -> None:
+        names, leases = ("s", "t", "u"), []
+        for name, each in zip(names, (A, B, C), strict=True):
+            repository.open(name, DEFINITION)
+            lease = repository.acquire_lease(name, DriverProcess.current(), seconds=30)
+            assert repository.claim(name, lease.number, [each]) == {each.digest: 1}
+            leases.append(lease)
+        first, middle, last = leases
+        time.sleep(0.02)  # by the clock of the database
+        renewed = repository.renew_lease(middle)
+        assert renewed == replace(middle, until=renewed.until)
+        assert 0 < renewed.until - middle.until < 10
+        assert [repository.leases(name) for name in names] == [(first,), (renewed,), (last,)]
+        (running,) = repository.attempts(B.digest)
+        repository.release_lease(middle)
+        assert [repository.leases(name) for name in names] == [(first,), (), (last,)]
+        assert [repository.count_states(name)["running"] for name in names] == [1, 0, 1]
+        (stale,) = repository.attempts(B.digest)
+        assert stale.ended is not None
+        assert stale.ended >= running.started
+        assert stale == replace(running, state="stale", cause="left", ended=stale.ended)
+        assert [repository.attempts(of.digest)[0].state for of in (A, C)] == ["running"] * 2
+        told = [(event.kind, event.text) for event in repository.events("t")]
+        assert told == [
+            ("driver", f"lease {middle.number}: process {middle.pid} on {middle.host}"),
+            ("driver", f"lease {middle.number}: released by its driver"),
+            ("stale", "attempt 1: driver left"),
+        ]
+
+    def test_a_lease_is_good_for_its_own_study(self, repository: Repository) -> None:
+        for name in ("s", "t"):
+            repository.open(name, DEFINITION)
+        lease = repository.acquire_lease("s", DriverProcess.current())
+        for wrong in (replace(lease, study="t"), replace(lease, number=lease.number + 1)):
+            with pytest.raises(ConflictError):
+                repository.renew_lease(wrong)
+            with pytest.raises(ConflictError):
+                repository.claim(wrong.study, wrong.number, [A])
+        for number in (lease.number, lease.number + 1):
+            with pytest.raises(NotFoundError):
+                repository.renew_lease(replace(lease, study="x", number=number))
+        assert repository.claim("s", lease.number, [A]) == {A.digest: 1}
 
     def test_a_driver_may_follow_one_that_left(self, repository: Repository) -> None:
         repository.open("s", DEFINITION)
