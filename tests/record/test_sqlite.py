@@ -352,3 +352,30 @@ def test_the_newer_of_two_libraries_is_used(monkeypatch):
 
 def test_a_file_on_a_disk_of_this_machine_is_nothing_to_warn_of(tmp_path):
     assert sqlite.SQLite(tmp_path / "a.db", 0).warnings() == ()
+
+
+LITTLE_MEMORY = """
+import sys
+from zenturio.errors import RecordError
+from zenturio.record.open import open_repository
+from zenturio.record.sqlite import sqlite_module
+repository = open_repository(sys.argv[1])
+limited = sqlite_module().connect(":memory:")
+limited.execute("PRAGMA hard_heap_limit = 8000000")  # for the whole process, and for ever
+try:
+    repository._database.read(lambda transaction: transaction.sql("SELECT zeroblob(50000000)"))
+except RecordError as error:
+    print(error)
+print(repository.studies())
+"""
+
+
+def test_an_answer_that_does_not_fit_into_the_memory_is_an_error_with_a_hint(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", LITTLE_MEMORY, tmp_path / "zenturio.db"],
+        capture_output=True,
+        text=True,
+    )
+    assert "the answer does not fit into the memory" in done.stdout, done.stderr
+    assert "ask for less" in done.stdout
+    assert done.stdout.endswith("()\n")  # and the next statement works

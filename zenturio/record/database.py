@@ -465,6 +465,11 @@ class Database:
                     f"{self.dialect.location} is damaged: it holds text that is not UTF-8",
                     hint="see what `zen db check` says; `zen db salvage` saves what can be read",
                 ) from error
+            except MemoryError as error:
+                raise RecordError(
+                    f"{self.dialect.location}: the answer does not fit into the memory",
+                    hint="ask for less; `zen db check` finds values that are too large",
+                ) from error
             except self.dialect.errors as error:
                 cause = getattr(error, "orig", None) or error
                 # Two transactions inserted the same key. Once more, and carefully: then *work*

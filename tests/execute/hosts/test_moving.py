@@ -1,9 +1,12 @@
 """Jobs that move: a better host, a broken contract, other requirements; and what goes with them."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from zenturio.errors import ExpressionError, InputError, PlaceError, PluginError
 from zenturio.execute.hosts.connection import RefusedError
+from zenturio.execute.hosts.remote.job_watch import WatchedJob
 from zenturio.execute.hosts.stages import Returning, Stages, Staging, Starting
 from zenturio.experiment import ExperimentFile, Recipe, Step
 from zenturio.experiment.identity import content_digest
@@ -470,3 +473,19 @@ def test_a_module_that_is_not_there_is_told_with_its_place(hosts, modules):
         hosts({"epilog": "select.sh:x"}, one={})
     with pytest.raises(PluginError, match=r"does not load: .*Nobody"):
         hosts({"selector": "select.py:Nobody"}, one={})
+
+
+def test_requirements_that_are_half_written_are_not_read(tmp_path):
+    job = SimpleNamespace(folder=tmp_path, lock=tmp_path / "no keeper")
+    watched, demand = WatchedJob("token", job), tmp_path / ".zen-require"
+    for part in ("", "REQUIRE host.memory >= 1"):
+        demand.write_text(part)
+        assert watched.new_events() == []
+    demand.write_text("REQUIRE host.memory >= 128MB\n")
+    (event,) = watched.new_events()
+    assert event["text"] == "REQUIRE host.memory >= 128MB\n"
+    assert watched.new_events() == []
+    demand.write_text("RANK host.speed")  # without an end of the line: once it stays so
+    assert watched.new_events() == []
+    (event,) = watched.new_events()
+    assert event["text"] == "RANK host.speed"

@@ -29,6 +29,7 @@ class WatchedJob:
         self._requirements = job.folder / supervisor.FILES[supervisor.REQUIREMENTS]
         self._sent_bytes = sent_bytes
         self._requirements_stamp: tuple[int, int] | None = None
+        self._unfinished_stamp: tuple[int, int] | None = None
         self._stop_detector = processes.StopDetector(_STOPPED_SECONDS)
         with suppress(OSError, ValueError, AttributeError):
             self.descriptor = os.pidfd_open(int(job.lock.read_text()))
@@ -40,12 +41,21 @@ class WatchedJob:
             if self._profile.stat().st_size > self._sent_bytes:
                 events += self._progress()
         with suppress(OSError):
-            status = self._requirements.stat()
-            if (status.st_mtime_ns, status.st_size) != self._requirements_stamp:
-                self._requirements_stamp = (status.st_mtime_ns, status.st_size)
-                text = self._requirements.read_text("utf-8", "replace")[:_MOST_BYTES]
-                events.append({"event": "demands", "token": self.token, "text": text})
+            events += self._new_requirements()
         return events
+
+    def _new_requirements(self) -> list[dict[str, Any]]:
+        status = self._requirements.stat()
+        stamp = (status.st_mtime_ns, status.st_size)
+        if stamp == self._requirements_stamp:
+            return []
+        text = self._requirements.read_text("utf-8", "replace")[:_MOST_BYTES]
+        # The program may be in the middle of writing it: half of `>= 512MB` is another demand.
+        if not text.endswith("\n") and stamp != self._unfinished_stamp:
+            self._unfinished_stamp = stamp
+            return []
+        self._requirements_stamp = stamp
+        return [{"event": "demands", "token": self.token, "text": text}]
 
     def _progress(self) -> list[dict[str, Any]]:
         with self._profile.open("rb") as file:
