@@ -86,3 +86,13 @@ def test_a_step_between_values_that_do_not_vary_is_one_change(count):
         for at in range(LEAST_SEGMENT, count - LEAST_SEGMENT + 1):
             values = [0.0] * at + [math.log(ratio)] * (count - at)
             assert [point.position for point in change_points(values)] == [at]
+
+
+@pytest.mark.parametrize("position", [1, 2, 3, 17, 18])
+def test_a_step_near_the_end_of_a_series_is_placed_where_it_is(position):
+    right = 0
+    for seed in range(20):
+        values = white(np.random.default_rng(seed), 20)
+        values[position:] += 0.3
+        right += [change.position for change in change_points(values)] == [position]
+    assert right >= 17

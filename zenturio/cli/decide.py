@@ -419,8 +419,13 @@ def history(
         typer.Option("--confirm", help="Measure each change again, beside the commit before."),
     ] = False,
     out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", metavar="FILE", help="Write a chart: .html, .svg, .png, .pdf."),
+        list[Path] | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="Write a chart: .html, .svg, .png, .pdf; may be repeated.",
+        ),
     ] = None,
     db: Database = None,
     trust: options.Trust = False,  # noqa: ARG001 - its callback does it
@@ -460,9 +465,9 @@ def history(
     else:
         print_table(report.table)
         output.print_failures(run.result.summary.failures, run.result.study.name, db)
-    if out is not None:
-        save(report.chart, out)
-        typer.echo(f"wrote {out}", err=True)
+    for path in out or ():
+        save(report.chart, path)
+        typer.echo(f"wrote {path}", err=True)
 
 
 @contextmanager

@@ -113,21 +113,31 @@ def _clipped(series: np.ndarray, spread: float) -> np.ndarray:
 
 
 def _refitted(series: np.ndarray, ends: Sequence[int], spread: float) -> list[int]:
-    """Return *ends* where the clipped loss about the two levels of each is least."""
+    """Return *ends* where the clipped loss about the levels before and behind each is least.
+
+    Of a short segment, whose level a few values of the other one would decide, the levels are those
+    of each place that is tried.
+    """
     edges = [0, *ends, len(series)]
     placed: list[int] = []
     for at, end in enumerate(ends, 1):
         low, high = edges[at - 1], edges[at + 1]
-        levels = (float(np.median(series[low:end])), float(np.median(series[end:high])))
-        losses = [
-            np.minimum(((series[low:high] - level) / spread) ** 2, CLIP**2) for level in levels
-        ]
-        first = max(low + 1, end - REFIT)
-        last = min(high - 1, end + REFIT)
-        candidates = [
-            (float(losses[0][: place - low].sum() + losses[1][place - low :].sum()), place)
-            for place in range(first, last + 1)
-        ]
-        edges[at] = min(candidates)[1]
+        is_short = min(end - low, high - end) <= 2 * REFIT
+        losses: list[tuple[float, int]] = []
+        for place in range(max(low + 1, end - REFIT), min(high - 1, end + REFIT) + 1):
+            border = place if is_short else end
+            before, after = np.median(series[low:border]), np.median(series[border:high])
+            losses.append(
+                (
+                    _clipped_loss(series[low:place] - before, spread)
+                    + _clipped_loss(series[place:high] - after, spread),
+                    place,
+                )
+            )
+        edges[at] = min(losses)[1]
         placed.append(edges[at])
     return placed
+
+
+def _clipped_loss(residuals: np.ndarray, spread: float) -> float:
+    return float(np.minimum((residuals / spread) ** 2, CLIP**2).sum())
