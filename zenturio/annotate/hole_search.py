@@ -10,13 +10,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import accumulate
-from typing import Any
 
 from zenturio.annotate.directive_lines import hidden
 from zenturio.annotate.metric_patterns import check_pattern
 from zenturio.annotate.model import Annotated, Hole
 from zenturio.annotate.source import Span, Spans, without_end
 from zenturio.errors import AnnotationError, Diagnostic, Passage, Place, did_you_mean
+from zenturio.regular_expressions import compile_pattern
 
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eEdDqQ][+-]?\d+)?")
 _WORD = re.compile(r"\w")
@@ -197,9 +197,7 @@ def _boundaries(target: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 def _regex(annotated: Annotated, hole: Hole) -> Iterator[Occurrence]:
     """Matches line by line, so that ``^`` and ``$`` mean what they mean to a reader."""
-    import re2  # noqa: PLC0415 - loaded only where a pattern is used
-
-    pattern: Any = re2.compile(hole.target)
+    pattern = compile_pattern(hole.target)
     group = 1 if pattern.groups else 0
     position = 0
     for number, line in enumerate(annotated.source.lines):

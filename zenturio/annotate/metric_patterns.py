@@ -8,22 +8,17 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from zenturio.errors import AnnotationError, Passage
+from zenturio.regular_expressions import Pattern, PatternError, compile_pattern
 
 
-def check_pattern(passage: Passage) -> Any:
+def check_pattern(passage: Passage) -> Pattern:
     """The compiled pattern; AnnotationError where RE2 cannot read it."""
-    import re2  # noqa: PLC0415 - loaded only where a pattern is used
-
     place = passage.place(0, len(passage.text))
-    options: Any = re2.Options()
-    options.log_errors = False
     try:
-        return re2.compile(passage.text, options)
-    except re2.error as error:
-        reason = error.args[0]
-        text = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
-        message = f"the regular expression cannot be read: {text}"
-        raise AnnotationError(message, place=place, hint=_hint(text)) from None
+        return compile_pattern(passage.text)
+    except PatternError as error:
+        message = f"the regular expression cannot be read: {error}"
+        raise AnnotationError(message, place=place, hint=_hint(str(error))) from None
 
 
 def _hint(reason: str) -> str:

@@ -14,9 +14,10 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from zenturio.name_patterns import name_fits
+from zenturio.regular_expressions import PatternError, compile_pattern, matcher_name
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -225,22 +226,33 @@ def _read(base: str, path: Path) -> _Rules | None:
         lines = path.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     except OSError:
         return None
-    from pathspec import GitIgnoreSpec  # noqa: PLC0415 - most commands read no rules
-
     rules = [IgnoreRule(path, number, line) for number, line in enumerate(lines, 1)]
     # Not empty: empty lines would not be counted.
     patterns = [line if _is_pattern(line) else "#" for line in lines]
+    if matcher_name() == "regex":
+        return _Rules(base, rules, _bounded_spec(patterns))
+    from pathspec import GitIgnoreSpec  # noqa: PLC0415 - most commands read no rules
+
     # RE2, because a stranger's patterns may be made to backtrack for ever.
     return _Rules(base, rules, GitIgnoreSpec.from_lines(patterns, backend="re2"))
 
 
+def _bounded_spec(patterns: list[str]) -> GitIgnoreSpec:
+    """Return rules each of which is matched by itself, in bounded time."""
+    from pathspec import GitIgnoreSpec  # noqa: PLC0415 - as above
+    from pathspec.pattern import RegexPattern  # noqa: PLC0415 - as above
+
+    spec = GitIgnoreSpec.from_lines(patterns, backend="simple")
+    for pattern in spec.patterns:
+        if isinstance(pattern, RegexPattern) and pattern.regex is not None:
+            pattern.regex = cast("re.Pattern[str]", compile_pattern(pattern.regex.pattern))
+    return spec
+
+
 def _is_pattern(line: str) -> bool:
     """Whether Git would heed it: what is no pattern is passed over."""
-    import re2  # noqa: PLC0415 - as above
-    from pathspec import GitIgnoreSpec  # noqa: PLC0415 - as above
-
     try:
-        GitIgnoreSpec.from_lines([line], backend="re2")
-    except (ValueError, re.error, re2.error):
+        _bounded_spec([line])
+    except (ValueError, re.error, PatternError):
         return False
     return bool(line)

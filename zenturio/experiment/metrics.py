@@ -19,6 +19,7 @@ from zenturio.errors import ExpressionError, InputError
 from zenturio.experiment.experiment import Log, MetricValue, Missing, Recipe, Series, value_at
 from zenturio.experiment.failure import MISSING
 from zenturio.experiment.inside import OutsideError, read_inside
+from zenturio.regular_expressions import SlowPatternError, compile_bytes_pattern
 
 if TYPE_CHECKING:
     from zenturio.expression import Expression, Value
@@ -207,13 +208,8 @@ class RegexFinder:
     """
 
     def __init__(self, metric: Metric) -> None:
-        import re2  # noqa: PLC0415 - loaded only where a pattern is used
-
         self._shown = metric.regex or ""
-        options: Any = re2.Options()
-        if self._shown.isascii():  # bytes that are no UTF-8 match like any others
-            options.encoding = re2.Options.Encoding.LATIN1
-        pattern: Any = re2.compile(b"(?m)" + self._shown.encode(), options)
+        pattern = compile_bytes_pattern("(?m)" + self._shown)
         self._iterate = pattern.finditer
         named = pattern.groupindex.get(metric.name.encode())
         self._group: int = named or (1 if pattern.groups else 0)
@@ -229,7 +225,10 @@ class RegexFinder:
             matches = self._matches(log.head + log.tail)
             if self._take == "first":
                 matches = islice(matches, 1)
-        values = [parse_value(raw) for raw in matches]
+        try:
+            values = [parse_value(raw) for raw in matches]
+        except SlowPatternError as error:
+            raise AbsentError(str(error)) from None
         if values or self._take == "count":
             return values
         raise AbsentError(f"`{self._shown}` matched nothing in {text}")

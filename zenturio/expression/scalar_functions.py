@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from zenturio.errors import ExpressionError
 
 if TYPE_CHECKING:
-    import re
+    from zenturio.regular_expressions import Pattern
 
 
 Value = bool | int | float | str | None
@@ -529,20 +529,18 @@ def _matches(value: Value, pattern: Value) -> Value:
 
 
 @lru_cache(maxsize=256)
-def compiled(pattern: str) -> re.Pattern[str]:
-    """*pattern* for RE2, whose time grows with the text alone."""
-    import re2  # noqa: PLC0415 - few expressions match
+def compiled(pattern: str) -> Pattern:
+    """*pattern*, in the syntax of RE2; Fault if it cannot be read."""
+    from zenturio.regular_expressions import (  # noqa: PLC0415 - few expressions match
+        PatternError,
+        compile_pattern,
+    )
 
-    options = re2.Options()
-    # RE2 would write the mistake to stderr, too.
-    options.log_errors = False
     try:
-        return re2.compile(pattern, options)  # type: ignore[no-any-return]
-    except re2.error as error:
-        reason: Any = error.args[0] if error.args else error
-        message = reason.decode() if isinstance(reason, bytes) else str(reason)
+        return compile_pattern(pattern)
+    except PatternError as error:
         hint = "patterns are those of RE2: no look-around, no back-references"
-        raise Fault(f"{pattern!r} is not a pattern: {message}", hint) from None
+        raise Fault(f"{pattern!r} is not a pattern: {error}", hint) from None
 
 
 def _null_in_null_out(function: Function) -> Function:
