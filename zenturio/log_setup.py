@@ -21,6 +21,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from pathlib import Path
 
 from zenturio.errors import InputError, PlaceError
@@ -30,6 +31,10 @@ LEVELS = "ZENTURIO_LOG"
 FILE = "ZENTURIO_LOG_FILE"
 _ROOT = "zenturio"
 _NAMES = ("debug", "info", "warning", "error")
+work_progress: ContextVar[Callable[[str, int, int], None]] = ContextVar(
+    "work_progress", default=lambda _words, _done, _total: None
+)
+"""Hears what long work is done, and how much of how much of it; the command line shows it."""
 _HINT = "for example ZENTURIO_LOG=info, or ZENTURIO_LOG=info,zenturio.record=debug"
 
 

@@ -11,8 +11,10 @@ from io import StringIO
 import pytest
 
 from cli.conftest import zen
+from zenturio.annotate.scan import scan
 from zenturio.cli import output
 from zenturio.cli.inspect import _standing_line, print_difference
+from zenturio.log_setup import work_progress
 from zenturio.record.entities import Lease
 from zenturio.study.overview import ExperimentDifference, StudyStatus
 
@@ -47,6 +49,42 @@ def test_what_takes_longer_than_a_moment_says_what_it_does_on_a_terminal(monkeyp
     with output.waiting("long"):
         assert is_said.wait(60)
     assert said == ["long"]
+
+
+def test_long_work_of_any_verb_gets_a_bar_that_ends_with_it(monkeypatch):
+    shown = []
+
+    @contextlib.contextmanager
+    def share_progress(words):
+        shown.append(words)
+        yield lambda *step: shown.append(step)
+        shown.append("over")
+
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setattr(output, "share_progress", share_progress)
+    with output.work_shown():
+        work_progress.get()("short", 1, 2)
+        work_progress.get()("short", 2, 2)
+        assert shown == []
+        monkeypatch.setattr(output, "WAIT_SECONDS", 0.0)
+        for done in (128, 256, 300):
+            work_progress.get()("files", done, 300)
+        work_progress.get()("results", 1, 9)  # an error ends it in the middle
+    assert shown == [
+        "files", (128, 300), (256, 300), "over", "results", (1, 9), "over",
+    ]  # fmt: skip
+    work_progress.get()("nobody", 1, 9)
+
+
+def test_files_of_a_folder_are_reported_as_they_are_read(tmp_path):
+    for number in range(300):
+        (tmp_path / f"f{number}").write_text("x")
+    (tmp_path / "p.sh").write_text('#ZEN$ PARAM n = { 1 }\n#ZEN$ RUN "sh p.sh {n}"\n')
+    steps = []
+    token = work_progress.set(lambda *step: steps.append(step))
+    scan(tmp_path)
+    work_progress.reset(token)
+    assert steps == [("reading the files", 128, 301), ("reading the files", 256, 301)]
 
 
 def test_what_nobody_drives_any_more_has_begun_and_does_not_run():

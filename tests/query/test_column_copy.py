@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.query.conftest import fill
 from zenturio.experiment.experiment import HostConditions
+from zenturio.log_setup import work_progress
 from zenturio.query import compare_studies, results, study_frame
 from zenturio.query.frames import group_frame, varying_parameters
 from zenturio.query.run_frame import run_frame
@@ -444,10 +445,10 @@ def test_a_secret_that_is_removed_leaves_the_copy(tmp_path, sqlite, folder):
 def test_who_waits_for_a_copy_is_told_how_far_it_is(sqlite):
     fill(sqlite, "s", PARAMETERS, METRICS, rows_of(1, 100))
     steps = []
-    token = column_copy.progress.set(lambda *step: steps.append(step))
+    token = work_progress.set(lambda _words, *step: steps.append(step))
     copied_mean(sqlite)
     copied_mean(sqlite)
-    column_copy.progress.reset(token)
+    work_progress.reset(token)
     assert steps == [(32, 100), (64, 100), (96, 100), (100, 100)]
 
 

@@ -36,7 +36,10 @@ from zenturio.annotate.model import (
 )
 from zenturio.annotate.source import Source
 from zenturio.errors import AnnotationError, Diagnostic, InputError, Passage, did_you_mean
+from zenturio.log_setup import work_progress
 
+_REPORTED_FILES = 128
+"""After so many more files, who waits is told."""
 Kind = Literal["file", "side", "study"]
 
 
@@ -90,7 +93,11 @@ class DocumentReader:
 
     def files(self, members: Iterable[SelectedFile]) -> Iterator[ParsedFile]:
         """Yield those of *members* that have directives, or what looks like one."""
-        for member in members:
+        selected = list(members)
+        report = work_progress.get()
+        for number, member in enumerate(selected, 1):
+            if number % _REPORTED_FILES == 0:
+                report("reading the files", number, len(selected))
             location, name, stamp, follows_links = member
             try:
                 facts = self._digests.facts(name, location, stamp, follows_links=follows_links)

@@ -73,8 +73,7 @@ def check(
 
     if fix and not trace:
         raise InputError("--fix needs --trace", hint="write --trace --fix")
-    with output.waiting("reading the files"):
-        application, diagnostics = _checked(paths, param or [])
+    application, diagnostics = _checked(paths, param or [])
     left_out = application.left_out if application else ()
     undeclared = undeclared_programs(application) if application else {}
     traced = Traced.of(application, fix=fix) if trace and application else None

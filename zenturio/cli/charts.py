@@ -141,7 +141,7 @@ def plot(
         round=round_,
     )
     _check_source(chart_query, query, tables)
-    with opened_repository(db) as repository, output.copy_progress():
+    with opened_repository(db) as repository:
         if query:
             table = _answer(repository, query_of(query, tables))
             chart_query = with_first_columns(chart_query, table)
@@ -248,7 +248,7 @@ def scaling(
     from zenturio.record.entities import RowChoice, read_round
     from zenturio.study.overview import opened_repository
 
-    with opened_repository(db) as repository, output.copy_progress():
+    with opened_repository(db) as repository:
         answer = study_scaling(
             repository, study, over, metric, by=names_in(by) if by else None, weak=weak,
             is_rate=rate, where=expression(where, "--where"), outside=outside,

@@ -150,7 +150,7 @@ def compare(
             db,
         )
         second = first
-    with opened_repository(db) as repository, output.copy_progress():
+    with opened_repository(db) as repository:
         if not second and plan_of(repository, first) is None:
             raise InputError(
                 f"there is nothing to compare {first} with",

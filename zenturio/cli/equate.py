@@ -40,7 +40,7 @@ def equate(
     Examples: zen equate matmul@1; zen equate matmul@1 --undo
     """
     from zenturio.study import equate as equating
-    from zenturio.study.overview import opened_repository
+    from zenturio.study.overview import opened_repository, result_count
 
     if undo:
         with opened_repository(db, finds_unique=False) as repository:
@@ -52,7 +52,7 @@ def equate(
         return
     with (
         opened_repository(db, finds_unique=False) as repository,
-        output.progress("accepting", None) as step,
+        output.progress("accepting", result_count(repository, version)) as step,
     ):
         equated = equating.equate(repository, version, paths or [], step)
     if json:

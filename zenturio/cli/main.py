@@ -4,6 +4,7 @@ import gc
 import logging
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import typer
@@ -61,7 +62,8 @@ def main() -> None:
     code: int | None
     try:
         command_log.begin(sys.argv[1:])
-        code = _exit_code(app)
+        with _work_shown():
+            code = _exit_code(app)
         if error := terminal.output_error():
             typer.echo(f"the output cannot be written: {error.strerror}", err=True)
             code = code or 4
@@ -76,6 +78,15 @@ def main() -> None:
     # of the time of a short command, for memory that the system takes back anyway.
     gc.freeze()
     sys.exit(code)
+
+
+def _work_shown() -> AbstractContextManager[None]:
+    """Return what shows on a terminal how far long work is; on a pipe nothing is loaded for it."""
+    if not sys.stderr.isatty():
+        return nullcontext()
+    from zenturio.cli.output import work_shown
+
+    return work_shown()
 
 
 def _exit_code(command: Callable[[], object]) -> int:

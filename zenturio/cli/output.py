@@ -6,13 +6,15 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from zenturio.cli import terminal
+from zenturio.log_setup import work_progress
 from zenturio.safe_text import one_line, visible_in_json
 
 if TYPE_CHECKING:
@@ -101,24 +103,52 @@ def share_progress(words: str) -> Iterator[Callable[[int, int], None]]:
         yield lambda done, total: bar.update(task, completed=done, total=total, visible=True)
 
 
+WAIT_SECONDS = 1.0
+"""After which a command says what it does: most are done before, and load nothing for it."""
+
+
+class WorkBar:
+    """A bar on the terminal for whatever work reports how far it is, once that has taken a second.
+
+    Files that are read and results that are copied are work of many verbs, which need not know.
+    """
+
+    def __init__(self) -> None:
+        self._shown = ExitStack()
+        self._step: Callable[[int, int], None] | None = None
+        self._words, self._done, self._since = "", 0, 0.0
+
+    def __call__(self, words: str, done: int, total: int) -> None:
+        if words != self._words or done < self._done:
+            self.close()
+            self._words, self._since = words, monotonic()
+        self._done = done
+        if done >= total:
+            self.close()
+        elif self._step is None and monotonic() - self._since >= WAIT_SECONDS:
+            self._step = self._shown.enter_context(share_progress(words))
+        if self._step is not None:
+            self._step(done, total)
+
+    def close(self) -> None:
+        """Take the bar off the terminal."""
+        self._shown.close()
+        self._step, self._words, self._done = None, "", 0
+
+
 @contextmanager
-def copy_progress() -> Iterator[None]:
-    """On a terminal, show how far the copy of a large study is, if the block has to make it."""
+def work_shown() -> Iterator[None]:
+    """On a terminal, show how far long work of the block is."""
     if not sys.stderr.isatty():
         yield
         return
-    from zenturio.record import column_copy
-
-    with share_progress("copying the results, once") as step:
-        token = column_copy.progress.set(step)
-        try:
-            yield
-        finally:
-            column_copy.progress.reset(token)
-
-
-WAIT_SECONDS = 1.0
-"""After which a command says what it does: most are done before, and load nothing for it."""
+    bar = WorkBar()
+    token = work_progress.set(bar)
+    try:
+        yield
+    finally:
+        work_progress.reset(token)
+        bar.close()
 
 
 @contextmanager

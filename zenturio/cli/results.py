@@ -141,7 +141,7 @@ def results(
     condition = expression(where, "--where")
     if repeats:
         _check_repeats({"--by": by, "--columns": columns, "--sort": sort, "--sql": show_sql})
-    with opened_repository(db) as repository, output.copy_progress():
+    with opened_repository(db) as repository:
         if columns.strip() == "?":
             listed = result_columns(repository, study)
             table_facts(listed) if json else print_table(listed)
@@ -296,7 +296,7 @@ def fit(
     from zenturio.study.overview import opened_repository
 
     kinds = _kinds(kind)
-    with opened_repository(db) as repository, output.copy_progress():
+    with opened_repository(db) as repository:
         condition, rows = expression(where, "--where"), RowChoice(machine, read_round(round_))
         keys = names_in(by)
         table = study_frame(
@@ -360,9 +360,12 @@ def extract(
     from dataclasses import asdict
 
     from zenturio.study.extract import extract as again
-    from zenturio.study.overview import opened_repository
+    from zenturio.study.overview import opened_repository, result_count
 
-    with opened_repository(db) as repository, output.progress("measuring", None) as step:
+    with (
+        opened_repository(db) as repository,
+        output.progress("measuring", result_count(repository, study)) as step,
+    ):
         extraction = again(repository, study, paths or [], step, really=not dry_run)
     output.facts(asdict(extraction)) if json else typer.echo(
         _extracted(extraction, really=not dry_run)

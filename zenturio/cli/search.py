@@ -88,7 +88,7 @@ def best(
     from zenturio.study.best_points import best as best_of
     from zenturio.study.overview import opened_repository
 
-    with opened_repository(db) as repository, output.copy_progress():
+    with opened_repository(db) as repository:
         without = frozenset() if outside else digests_outside(repository, study)
         rows = RowChoice(machine, read_round(round_))
         check_aggregate(agg)

@@ -27,7 +27,6 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -36,6 +35,7 @@ import numpy as np
 
 from zenturio.errors import SafetyError
 from zenturio.files import make_folder, open_regular, read_regular, replace_whole
+from zenturio.log_setup import work_progress
 from zenturio.record.codec import Form
 from zenturio.record.entities import REDACTION_EVENT
 from zenturio.record.field_layout import StoredField
@@ -86,11 +86,6 @@ _TYPES: dict[Kind, set[type]] = {
     "real": {float, int}, "int": {int}, "str": {str}, "bool": {int, bool},
 }  # fmt: skip
 """Of what types the values are that a database answers with."""
-
-progress: ContextVar[Callable[[int, int], None]] = ContextVar(
-    "progress", default=lambda _rows, _total: None
-)
-"""Told how many of how many results were copied."""
 
 
 class NotInCopyError(Exception):
@@ -584,7 +579,7 @@ class _Copier:
                 self._write(segment)
             yield segment
             done += count
-            progress.get()(done, total)
+            work_progress.get()("copying the results, once", done, total)
             if count < SEGMENT_ROWS:
                 return
 

@@ -26,6 +26,7 @@ from zenturio.record import (
     ResultCount,
     StudyDefinition,
 )
+from zenturio.record.entities import OUTCOME_STATES
 from zenturio.record.open import FOLDER, open_repository, project_folder
 from zenturio.study.last_options import orphans_at, place_of
 
@@ -156,6 +157,12 @@ def study_statuses(db: str | None) -> list[StudyStatus]:
         if db is not None:
             raise
         return []
+
+
+def result_count(repository: Repository, study: str) -> int:
+    """Return how many experiments of *study* have a result."""
+    counts = repository.count_states(study)
+    return sum(counts[state] for state in OUTCOME_STATES)
 
 
 def queued_paths(db: str | None) -> frozenset[tuple[str, ...]]:
