@@ -355,6 +355,7 @@ LOOKING = {
     "explain": ["p", "--objective", "MINIMIZE wtime"],
     "extract": ["p"],
     "fit": ["p"],
+    "import": ["optuna", "p.db"],
     "init": ["python"],
     "list": [],
     "logs": ["a"],

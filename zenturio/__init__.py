@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from zenturio.search.optimization import optimize
     from zenturio.show.chart_files import save
     from zenturio.show.charts.column_charts import chart
-    from zenturio.show.study import Study, run, tune
+    from zenturio.show.study import Study, import_optuna, run, tune
     from zenturio.space import (
         Parameter,
         Point,
@@ -49,6 +49,7 @@ __all__ = [
     "experiment",
     "from_optuna",
     "geometric",
+    "import_optuna",
     "insert",
     "linear",
     "logarithmic",
@@ -70,6 +71,7 @@ _ELSEWHERE = {
     "chart": "show.charts.column_charts",
     "experiment": "experiment",
     "from_optuna": "search.define_by_run",
+    "import_optuna": "show.study",
     "insert": "annotate.insert",
     "optimize": "search.optimization",
     "run": "show.study",

@@ -1,4 +1,4 @@
-"""The verbs for searches: engines, best, explain, sensitivity, tune."""
+"""The verbs for searches: engines, best, explain, sensitivity, tune, import."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,6 +25,7 @@ def add_to(app: typer.Typer) -> None:
     app.command()(explain)
     app.command()(sensitivity)
     app.command()(tune)
+    app.command("import")(import_study)
 
 
 def engines(
@@ -271,6 +272,48 @@ def sensitivity(
 
 def _estimate(value: float, interval: "Interval") -> str:
     return f"{value:.3g} [{interval.low:.3g}, {interval.high:.3g}]"
+
+
+def import_study(
+    source: Annotated[str, typer.Argument(metavar="optuna", help="What is imported.")],
+    url: Annotated[
+        str, typer.Argument(metavar="sqlite:///FILE", help="Storage of the study, or its path.")
+    ],
+    study: Annotated[
+        str, typer.Option(help="Study to import; default: the only one of the storage.")
+    ] = "",
+    name: Annotated[str, typer.Option(help="Name of the new study; default: the same.")] = "",
+    db: Database = None,
+    json: Json = False,
+) -> None:
+    """Import the trials of an Optuna study.
+
+    Parameters, values, reported values, states, times and user attributes become a study that is
+    queried, drawn and explained as any other. Repeat the command to add trials that finished since.
+
+    Example: zen import optuna sqlite:///db.sqlite3 --study net
+    """
+    from zenturio.cli.run import ProgressLine
+    from zenturio.errors import InputError
+    from zenturio.record.open import open_repository
+    from zenturio.study.optuna_import import import_optuna
+
+    if source != "optuna":
+        raise InputError(f"{source!r} cannot be imported", hint="zen import optuna sqlite:///FILE")
+    repository, live = open_repository(db), ProgressLine()
+    try:
+        answer = import_optuna(repository, url, study, name, listener=live)
+    finally:
+        live.close()
+        repository.close()
+    if json:
+        output.facts(answer.facts())
+        return
+    parts = [f"{quantities.amount(answer.imported, 'trial')} imported from Optuna"]
+    parts += [f"{answer.cached:,} imported before"] if answer.cached else []
+    parts += [f"{answer.unfinished:,} not finished"] if answer.unfinished else []
+    typer.echo(f"study {answer.study}: {', '.join(parts)}")
+    typer.echo(f"next: zen best {answer.study}    zen explain {answer.study}")
 
 
 SHOWN = 5

@@ -71,6 +71,7 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "explain": ("search", "Show what matters, what is best, and what to try next."),
         "sensitivity": ("search", "Show how much a metric depends on each parameter."),
         "tune": ("search", "Find the best settings of a search engine."),
+        "import": ("search", "Import the trials of an Optuna study."),
     },
     "Places and services": {
         "places": ("places", "List the places where experiments can run."),

@@ -249,7 +249,7 @@ def _propose(
     """Return what the engine of the study's last *search* would try, or the default engine."""
     engine, settings = str(search.get("engine", "auto")), dict(search.get("settings", {}))
     if space is None:
-        return Proposal(engine, None, "not known: the space of a function is not recorded")
+        return Proposal(engine, None, "not known: the space of the study is not recorded")
     directions = Directions([str(o.direction) for o in objectives])
     problem = SearchProblem(space, directions, int(search.get("seed", 0)))
     try:

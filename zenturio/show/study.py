@@ -413,6 +413,16 @@ def open_or_use(db: str | Repository | None, *, create: bool = False) -> Iterato
         repository.close()
 
 
+def import_optuna(
+    url: str, study: str = "", *, name: str = "", db: str | Repository | None = None
+) -> Study:
+    """Import the trials of Optuna's *study* at *url*, as ``zen import optuna`` does."""
+    from zenturio.study import optuna_import  # noqa: PLC0415 - few need it
+
+    with open_or_use(db, create=True) as repository:
+        return Study(optuna_import.import_optuna(repository, url, study, name).study, db)
+
+
 PRECISION_METRIC = "precision"
 COST_METRICS = ("visited", "needed")
 
