@@ -43,6 +43,7 @@ FORMULAS = {
             "scipy.stats.quantile_test",
         ),
         "depends_on_order": ("test_serial_correlation_is_the_autocorrelation_of_ranks", "acf"),
+        "noise_of": ("test_the_pooled_deviation_is_that_of_an_analysis_of_variance", "np.var"),
     },
     "zenturio.experiment.signed_ranks": {
         "signed_rank_level": (
@@ -159,9 +160,6 @@ FORMULAS = {
             "test_percentiles_of_samples_hold_the_middle_95",
             "scipy.stats.norm.interval",
         ),
-    },
-    "zenturio.study.best_points": {
-        "_noise_of": ("test_the_pooled_deviation_is_that_of_an_analysis_of_variance", "np.var"),
     },
     "zenturio.study.paired.bisect": {
         "Bisection": (

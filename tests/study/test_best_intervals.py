@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from zenturio.cli.search import _intervals
+from zenturio.experiment.repeat_rule import noise_of
 from zenturio.query.statistics import student
-from zenturio.study.best_points import PointRanking, ScoredPoint, _noise_of
+from zenturio.study.best_points import PointRanking, ScoredPoint
 
 
 def ranking_of(repeats, count=3):
@@ -19,7 +19,7 @@ def ranking_of(repeats, count=3):
         for n, r in enumerate(ordered[:count])
     )
     leaders = tuple((float(np.mean(r)), len(r)) for r in ordered)
-    return PointRanking(points, len(repeats), "t", noise=_noise_of(repeats), leaders=leaders)
+    return PointRanking(points, len(repeats), "t", noise=noise_of(repeats), leaders=leaders)
 
 
 @pytest.mark.parametrize("noise", [0.1, 0.3])
@@ -30,7 +30,7 @@ def test_the_interval_of_the_luckiest_of_many_points_holds_its_true_score(noise)
         true = rng.uniform(10, 14, 40)
         repeats = [(mean * np.exp(noise * rng.normal(size=3))).tolist() for mean in true]
         best = int(np.argmin([np.mean(r) for r in repeats]))
-        (interval, *_), alike = _intervals(ranking_of(repeats))
+        (interval, *_), alike = ranking_of(repeats).certainty(student)
         assert interval is not None
         held += interval[0] <= true[best] * math.exp(noise**2 / 2) <= interval[1]
         assert alike[0]
@@ -40,14 +40,14 @@ def test_the_interval_of_the_luckiest_of_many_points_holds_its_true_score(noise)
 def test_a_point_that_is_worse_beyond_noise_is_not_as_good():
     rng = np.random.default_rng(6)
     repeats = [(mean * np.exp(0.02 * rng.normal(size=4))).tolist() for mean in (10, 10.05, 20, 30)]
-    _, alike = _intervals(ranking_of(repeats))
+    _, alike = ranking_of(repeats).certainty(student)
     assert alike == [True, True, False, False]
 
 
 def test_the_pooled_deviation_is_that_of_an_analysis_of_variance():
     rng = np.random.default_rng(3)
     repeats = [rng.normal(mean, 2, size).tolist() for mean, size in ((-3, 2), (0, 5), (9, 3))]
-    noise = _noise_of(repeats)
+    noise = noise_of(repeats)
     within = sum((len(r) - 1) * np.var(r, ddof=1) for r in repeats) / 7
     assert (noise.freedom, noise.is_relative) == (7, False)
     assert noise.deviation == pytest.approx(math.sqrt(within))
@@ -58,5 +58,5 @@ def test_the_pooled_deviation_is_that_of_an_analysis_of_variance():
 
 @pytest.mark.parametrize("repeats", [[[1.0], [2.0]], [[1.0, 1.0], [2.0, 2.0]], []])
 def test_nothing_is_said_of_noise_that_nobody_measured(repeats):
-    assert _noise_of(repeats) is None
-    assert _intervals(PointRanking((), len(repeats), "t")) == ([], [])
+    assert noise_of(repeats) is None
+    assert PointRanking((), len(repeats), "t").certainty(student) == ([], [])

@@ -1,4 +1,4 @@
-"""When the repeats of a point suffice: REPEAT 6:50 UNTIL wtime WITHIN 2%.
+"""How much repeats of a point differ, and when they suffice: REPEAT 6:50 UNTIL wtime WITHIN 2%.
 
 A point has enough repeats when the 95% interval of its median lies within the share that UNTIL
 names, at two looks one after the other: one narrow interval among many looks may be chance, and
@@ -18,10 +18,10 @@ from zenturio.experiment.aggregates import median, median_interval, serial_corre
 UNTIL = "until"
 """The note of a study that says when the repeats of a point suffice."""
 
-StopReason = Literal["narrow", "wide", "dependent", "no value", "budget"]
+StopReason = Literal["narrow", "wide", "dependent", "no value", "budget", "behind"]
 """Why a point has no more repeats: its interval is narrow enough; it is not, and the limit is
-reached, for runs that depend on each other, too; none of its runs has a number; or the time of the
-whole run is over."""
+reached, for runs that depend on each other, too; none of its runs has a number; the time of the
+whole run is over; or the first ones show that it is not the best."""
 
 STOPS: Mapping[str, str] = {
     "narrow": "precise enough",
@@ -29,6 +29,7 @@ STOPS: Mapping[str, str] = {
     "dependent": "with runs that depend on each other, so that the interval is too narrow",
     "no value": "without a number",
     "budget": "not precise enough when the budget was spent",
+    "behind": "too far behind the best after a few",
 }
 """Each `StopReason` behind a number of points."""
 STOPPED: Mapping[StopReason | None, str] = {
@@ -111,3 +112,50 @@ def depends_on_order(values: Sequence[float]) -> bool:
         return False
     count = len(values)
     return correlation + 1 / count > _DEPENDENT / math.sqrt(count)
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatNoise:
+    """How much repeats of a point differ, in all points together."""
+
+    deviation: float
+    """The standard deviation of one repeat; of its logarithm if it is relative."""
+    freedom: int
+    """Degrees of freedom: the repeats of all points but one of each."""
+    is_relative: bool
+    """Whether the deviation is in proportion to the score, as all scores are positive."""
+
+    def interval(self, score: float, used: int, quantile: float) -> tuple[float, float]:
+        """Return *quantile* deviations around a *score* that is the mean of *used* repeats."""
+        half = quantile * self.deviation / math.sqrt(used)
+        if self.is_relative:
+            return score * math.exp(-half), score * math.exp(half)
+        return score - half, score + half
+
+    def tells_apart(
+        self, first: tuple[float, int], second: tuple[float, int], quantile: float
+    ) -> bool:
+        """Return whether two scores, each with its used repeats, differ by more than noise."""
+        (score, used), (other, of_other) = first, second
+        distance = math.log(score / other) if self.is_relative else score - other
+        return abs(distance) > quantile * self.deviation * math.sqrt(1 / used + 1 / of_other)
+
+
+def noise_of(repeats: Sequence[Sequence[float]]) -> RepeatNoise | None:
+    """Return the pooled deviation of the *repeats* of points around their means.
+
+    The mean square within groups: R. A. Fisher: Statistical Methods for Research Workers (1925).
+    """
+    several = [scores for scores in repeats if len(scores) > 1]
+    freedom = sum(map(len, several)) - len(several)
+    is_relative = all(score > 0 for scores in repeats for score in scores)
+    deviations: list[float] = []
+    for scores in several:
+        values = [math.log(score) for score in scores] if is_relative else scores
+        # Each part by itself: the sum of two diverged values may be beyond all reals.
+        middle = math.fsum(value / len(values) for value in values)
+        deviations += [value - middle for value in values]
+    norm = math.hypot(*deviations)
+    if not freedom or not norm or not math.isfinite(norm):
+        return None
+    return RepeatNoise(norm / math.sqrt(freedom), freedom, is_relative)

@@ -16,7 +16,7 @@ from zenturio.annotate.scan import goals_of
 from zenturio.errors import InputError
 from zenturio.experiment.aggregates import mean
 from zenturio.experiment.experiment import UNKNOWN_KIND, MachineKind, machine_notes
-from zenturio.experiment.repeat_rule import STOPPED, RepeatRule
+from zenturio.experiment.repeat_rule import STOPPED, RepeatNoise, RepeatRule, noise_of
 from zenturio.expression import Expression, Value, parse
 from zenturio.record import SEED_KIND, ExperimentState, Repository
 from zenturio.record.entities import (
@@ -50,33 +50,6 @@ class ScoredPoint:
     """The round that measured them, where rounds are told apart."""
     stopped: str = ""
     """Why it has no more repeats, where their number depends on the goal."""
-
-
-@dataclass(frozen=True, slots=True)
-class RepeatNoise:
-    """How much repeats of a point differ, in all points together."""
-
-    deviation: float
-    """The standard deviation of one repeat; of its logarithm if it is relative."""
-    freedom: int
-    """Degrees of freedom: the repeats of all points but one of each."""
-    is_relative: bool
-    """Whether the deviation is in proportion to the score, as all scores are positive."""
-
-    def interval(self, score: float, used: int, quantile: float) -> tuple[float, float]:
-        """Return *quantile* deviations around a *score* that is the mean of *used* repeats."""
-        half = quantile * self.deviation / math.sqrt(used)
-        if self.is_relative:
-            return score * math.exp(-half), score * math.exp(half)
-        return score - half, score + half
-
-    def tells_apart(
-        self, first: tuple[float, int], second: tuple[float, int], quantile: float
-    ) -> bool:
-        """Return whether two scores, each with its used repeats, differ by more than noise."""
-        (score, used), (other, of_other) = first, second
-        distance = math.log(score / other) if self.is_relative else score - other
-        return abs(distance) > quantile * self.deviation * math.sqrt(1 / used + 1 / of_other)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +176,7 @@ def best(
     leaders: tuple[tuple[float, int], ...] = ()
     if len(goals) == 1:
         if reduce is mean:
-            noise = _noise_of([repeats.scores for _, repeats in scored])
+            noise = noise_of([repeats.scores for _, repeats in scored])
         most = max(count, MOST_LEADERS if noise else 0)
         ranked = heapq.nsmallest(most, scored, key=itemgetter(0))  # stable, as sorting is
         if noise:
@@ -223,26 +196,6 @@ def best(
         noise,
         leaders,
     )
-
-
-def _noise_of(repeats: Sequence[Sequence[float]]) -> RepeatNoise | None:
-    """Return the pooled deviation of the *repeats* of points around their means.
-
-    The mean square within groups: R. A. Fisher: Statistical Methods for Research Workers (1925).
-    """
-    several = [scores for scores in repeats if len(scores) > 1]
-    freedom = sum(map(len, several)) - len(several)
-    is_relative = all(score > 0 for scores in repeats for score in scores)
-    deviations: list[float] = []
-    for scores in several:
-        values = [math.log(score) for score in scores] if is_relative else scores
-        # Each part by itself: the sum of two diverged values may be beyond all reals.
-        middle = math.fsum(value / len(values) for value in values)
-        deviations += [value - middle for value in values]
-    norm = math.hypot(*deviations)
-    if not freedom or not norm or not math.isfinite(norm):
-        return None
-    return RepeatNoise(norm / math.sqrt(freedom), freedom, is_relative)
 
 
 def _best_in_copy(

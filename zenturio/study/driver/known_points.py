@@ -29,6 +29,8 @@ whether they are known."""
 MOST_ADVICE, BEST_ADVICE = 300, 100
 """Results of another version or machine that advise a search at the most, and how many of them are
 its best ones; the others are spread over all ranks."""
+REPEATS = "/"
+"""Before the number of repeats of a known point that has not all of them."""
 ABBREVIATED = 16
 """Characters of a digest in the note of a search."""
 
@@ -41,11 +43,17 @@ class KnownPoints:
     """
 
     def __init__(
-        self, repository: Repository, generator: ExperimentGenerator, goals: Sequence[Goal]
+        self,
+        repository: Repository,
+        generator: ExperimentGenerator,
+        goals: Sequence[Goal],
+        least: int = 1,
     ) -> None:
+        """Points count that have *least* repeats or more, without a gap from the first one on."""
         self._repository = repository
         self._generator = generator
         self._goals = goals
+        self._least = least
 
     def collect(
         self, space: Space, kinds: Kinds, frozen: Collection[str] | None = None
@@ -57,6 +65,7 @@ class KnownPoints:
         if frozen is not None and not frozen:
             return {}
         expected = frozenset(frozen or ())
+        counts = dict(key.partition(REPEATS)[::2] for key in expected)
         known: dict[str, tuple[Point, Scores]] = {}
         points = list(self._candidates(space))
         # Of more points than can be known those are drawn that are nowhere in particular; those of
@@ -74,8 +83,12 @@ class KnownPoints:
             ]
             outcomes = self._repository.find_outcomes(digests, kinds=kinds)
             for point, repeats in zip(batch, experiments, strict=True):
-                scores = self._scores(repeats, outcomes)
-                key = repeats[0].digest[:ABBREVIATED]
+                digest = repeats[0].digest[:ABBREVIATED]
+                most = counts.get(digest) or len(repeats)
+                measured = self._measured(repeats[: int(most)], outcomes)
+                is_whole = len(measured) == len(repeats)
+                key = digest if is_whole else f"{digest}{REPEATS}{len(measured)}"
+                scores = self._scores(measured)
                 if scores is not None and (frozen is None or key in expected):
                     known[key] = point, scores
         if frozen is None:
@@ -101,21 +114,30 @@ class KnownPoints:
                             seen.add(point)
                             yield point
 
-    def _scores(
-        self, repeats: Sequence[Experiment], outcomes: Mapping[str, Outcome]
-    ) -> Scores | None:
-        """Return the mean scores of a point; None if one of its *repeats* has no outcome."""
-        scores = []
+    @staticmethod
+    def _measured(
+        repeats: Sequence[Experiment], outcomes: Mapping[str, Outcome]
+    ) -> list[tuple[Experiment, Outcome]]:
+        """Return the first of the *repeats*, as far as they have outcomes."""
+        measured = []
         for experiment in repeats:
             matches = [outcomes[digest] for digest in experiment.digests if digest in outcomes]
             if not matches or matches[0].status == "cancelled":
-                return None
-            if matches[0].status == "ok":
-                values = experiment.values
-                scores.append(
-                    tuple(score(goal.expression, values, matches[0]) for goal in self._goals)
-                )
-        return mean_scores(scores)
+                break
+            measured.append((experiment, matches[0]))
+        return measured
+
+    def _scores(self, measured: Sequence[tuple[Experiment, Outcome]]) -> Scores | None:
+        """Return the mean scores of a point; None if too few of its repeats were measured."""
+        if len(measured) < self._least:
+            return None
+        return mean_scores(
+            [
+                tuple(score(goal.expression, experiment.values, outcome) for goal in self._goals)
+                for experiment, outcome in measured
+                if outcome.status == "ok"
+            ]
+        )
 
 
 def collect_advice(

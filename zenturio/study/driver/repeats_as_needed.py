@@ -44,6 +44,11 @@ class PointRuns:
         return self._completed == self._proposed
 
     @property
+    def proposed(self) -> int:
+        """How many runs were proposed, those to warm up included."""
+        return self._proposed
+
+    @property
     def width(self) -> float:
         """How far the interval of the median reaches from it, as a share; infinite of too few."""
         width = relative_width(self._in_order())

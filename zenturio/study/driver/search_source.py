@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from zenturio.annotate.model import Goal, Repeat
 from zenturio.errors import InputError
 from zenturio.experiment import Experiment, ExperimentGenerator, Outcome
 from zenturio.experiment.aggregates import mean
-from zenturio.experiment.repeat_rule import StopReason
+from zenturio.experiment.repeat_rule import StopReason, noise_of
 from zenturio.search import (
     Budget,
+    Direction,
     Directions,
     Scores,
     SearchLoop,
@@ -22,6 +24,7 @@ from zenturio.search import (
     make,
 )
 from zenturio.search.advised_search import AdvisedSearch
+from zenturio.search.generator_engine import lag_for
 from zenturio.space import Point, Space
 from zenturio.study.driver.progress import BestPoint, score
 from zenturio.study.driver.repeats_as_needed import PointRuns
@@ -107,11 +110,64 @@ class SearchSpec:
             engine = AdvisedSearch(engine, task, advice)
         return SearchLoop(engine, directions, self.budget, self.stops, known=known)
 
+    def lag(self, space: Space) -> int:
+        """Return how many trials before one are not waited for when that is judged."""
+        return lag_for(SearchProblem(space, budget=self.budget.trials, slots=self.slots))
+
     def planned(self, space: Space) -> int:
         """Return how many points it may come to; 0 where nobody knows."""
         size = space.size if space.finite else None
         limits = [count for count in (self.budget.trials, size) if count is not None]
         return min(limits, default=0)
+
+
+FIRST_REPEATS = 2
+"""Repeats of a point before it is compared with the best one."""
+CLEARLY = 2.0
+"""Standard errors by which a point is behind the best one, so that it gets no more repeats."""
+FEWEST_FREEDOM = 5
+"""Degrees of freedom of the noise, before which each point gets all its repeats."""
+
+
+class Race:
+    """Compares points with the best one so far, and stops repeats of those that are behind.
+
+    Each point has a few repeats first; further ones, twice as many in all each time, as long as its
+    mean is not behind that of the best point by more than noise explains (Birattari and others: A
+    racing algorithm for configuring metaheuristics, 2002). So the best point has all its repeats.
+
+    A point is compared with trials that lie *lag* trials or more before it, whichever others are
+    complete by then: so its number of repeats does not depend on the order of outcomes.
+    """
+
+    def __init__(self, direction: Direction, lag: int) -> None:
+        self._sign = 1.0 if direction == "minimize" else -1.0
+        self._lag = lag
+        self._scores: dict[int, list[float]] = {}
+        """The scores of each trial's repeats, by its number."""
+
+    def complete(self, number: int, scores: Sequence[float]) -> None:
+        """Count a trial with its *scores*."""
+        self._scores[number] = list(scores)
+
+    def is_behind(self, number: int, scores: Sequence[float]) -> bool | None:
+        """Return whether trial *number* is not the best one; None while earlier ones are pending.
+
+        *scores* are those of its repeats so far.
+        """
+        reference = range(max(number - self._lag, 0))
+        if any(earlier not in self._scores for earlier in reference):
+            return None
+        if not scores:
+            return True
+        trials = [self._scores[earlier] for earlier in reference if self._scores[earlier]]
+        noise = noise_of([*trials, list(scores)])
+        if not trials or noise is None or noise.freedom < FEWEST_FREEDOM:
+            return False
+        best = min(trials, key=lambda trial: self._sign * fmean(trial))
+        mean, lowest = fmean(scores), fmean(best)
+        is_worse = self._sign * mean > self._sign * lowest
+        return is_worse and noise.tells_apart((mean, len(scores)), (lowest, len(best)), CLEARLY)
 
 
 @dataclass
@@ -121,6 +177,8 @@ class _PendingPoint:
     numbers: list[int]
     runs: PointRuns
     scores: list[tuple[float | None, ...]] = field(default_factory=list)
+    allowed: int = 0
+    """How many runs it may have before it is compared with the best point."""
 
 
 class SearchSource:
@@ -136,6 +194,7 @@ class SearchSource:
         generator: ExperimentGenerator,
         repeat: Repeat,
         planned: int,
+        lag: int = 0,
     ) -> None:
         self.loop = loop
         self.stops: Counter[StopReason] = Counter()
@@ -150,6 +209,8 @@ class SearchSource:
         self._ready: deque[Experiment] = deque()
         self._away: dict[Point, _PendingPoint] = {}
         self._points: dict[str, Point] = {}
+        has_race = len(goals) == 1 and is_raced(repeat)
+        self._race = Race(goals[0].direction, lag) if has_race else None
 
     def skip_cached(self, load: LoadCachedPoints) -> None:
         """Tell the search of cached points as *load* returns them, and make no experiments.
@@ -168,7 +229,7 @@ class SearchSource:
     @property
     def over(self) -> bool:
         # A point in flight may need more runs, if their number depends on what comes of them.
-        may_grow = self._repeat.until is not None and bool(self._away)
+        may_grow = bool(self._race or self._repeat.until) and bool(self._away)
         return self.loop.is_over and not self._ready and not may_grow
 
     @property
@@ -199,15 +260,45 @@ class SearchSource:
             pending.scores.append(
                 tuple(score(goal.expression, values, outcome) for goal in self._goals)
             )
+        self._go_on(point)
+        # Others may have waited for this point to be compared with it.
+        for waiting in [p for p, each in self._away.items() if each.runs.is_idle]:
+            self._go_on(waiting)
+
+    def _go_on(self, point: Point) -> None:
+        """Make more runs of *point*, or tell the search of its scores if it needs none."""
+        pending = self._away[point]
+        if self.loop.is_over and pending.runs.is_idle:  # it ended before its budget did
+            del self._away[point]
+            return
+        if self._race and pending.runs.is_idle and pending.runs.spared:
+            values = [value for (value,) in pending.scores if value is not None]
+            is_behind = self._race.is_behind(pending.numbers[0], values)
+            if is_behind is None:
+                return
+            if is_behind:
+                pending.runs.stop = "behind"
+            pending.allowed *= 2
         if not pending.runs.has_all:
             self._add_runs(point)
-        else:
-            del self._away[point]
-            if pending.runs.stop is not None:
-                self.stops[pending.runs.stop] += 1
-            scores = mean_scores(pending.scores)
-            for number in pending.numbers:
-                self.loop.tell(number, scores)
+            return
+        del self._away[point]
+        if pending.runs.stop is not None:
+            self.stops[pending.runs.stop] += 1
+        scores = mean_scores(pending.scores)
+        for number in pending.numbers:
+            self._tell(number, scores, pending.scores)
+
+    def _tell(
+        self,
+        number: int,
+        scores: tuple[float | None, ...],
+        repeats: Sequence[tuple[float | None, ...] | None],
+    ) -> None:
+        if self._race:
+            values = [each[0] for each in repeats if each]
+            self._race.complete(number, [value for value in values if value is not None])
+        self.loop.tell(number, scores)
 
     def _ask(self) -> bool:
         """Return whether the search had something new: what is cached is told at once."""
@@ -219,23 +310,37 @@ class SearchSource:
             if self._cached and (
                 repeats := self._cached.take_scores(self._generator.keys_of(point))
             ):
-                self.loop.tell(number, mean_scores([s for s in repeats if s is not None]))
+                scores = mean_scores([s for s in repeats if s is not None])
+                self._tell(number, scores, repeats)
                 self._made += len(repeats)
                 has_cached = True
                 continue
-            self._away[point] = _PendingPoint([number], PointRuns(self._repeat))
+            first = first_repeats(self._repeat)
+            self._away[point] = _PendingPoint([number], PointRuns(self._repeat), allowed=first)
             self._add_runs(point)
         return has_cached or bool(self._ready)
 
     def _add_runs(self, point: Point) -> None:
         """Make the runs of *point* that are needed whatever comes of those in flight."""
-        runs = self._away[point].runs
+        runs, allowed = self._away[point].runs, self._away[point].allowed
         while runs.stop is None and runs.spared and (number := runs.next_number) is not None:
+            if self._race and runs.proposed >= allowed:
+                return
             runs.propose()
             experiment = self._generator.experiment(point, number)
             self._points[experiment.digest] = point
             self._ready.append(experiment)
             self._made += 1
+
+
+def is_raced(repeat: Repeat) -> bool:
+    """Return whether a search with one objective may leave out repeats of a point."""
+    return repeat.until is None and repeat.count > FIRST_REPEATS
+
+
+def first_repeats(repeat: Repeat) -> int:
+    """Return how many runs of a point a search begins with."""
+    return FIRST_REPEATS + repeat.warmup if is_raced(repeat) else repeat.at_once
 
 
 def mean_scores(scores: Sequence[tuple[float | None, ...]]) -> tuple[float | None, ...]:

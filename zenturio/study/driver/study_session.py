@@ -216,10 +216,11 @@ class StudySession:
             KnownPoints,
             collect_advice,
         )
+        from zenturio.study.driver.search_source import first_repeats  # noqa: PLC0415 - see above
 
         repeat = self.application.repeat
         # The first repeats of a point run at a time, and fewer points fill the slots.
-        points = -(-slots // repeat.at_once)
+        points = -(-slots // first_repeats(repeat))
         application = with_recorded_versions(self.application, self.repository, self.study)
         generator = self._generator(application)
         # Another version of the program begins a search of its own.
@@ -236,7 +237,8 @@ class StudySession:
         # What is to be measured again is not known, nor how many repeats results ask for.
         is_counted = repeat.until is None and not repeat.warmup
         if is_counted and not self.settings.again and self.only == {"missing"}:
-            known = KnownPoints(self.repository, generator, self.goals).collect(
+            least = first_repeats(repeat) if len(self.goals) == 1 else repeat.count
+            known = KnownPoints(self.repository, generator, self.goals, least).collect(
                 application.space, kinds, search.known
             )
         search = replace(search, known=search.known or tuple(known))
@@ -495,12 +497,15 @@ class StudySession:
             walk.arrange(order)
             return walk
         assert self.search is not None, "what is not walked is searched"
-        from zenturio.study.driver.search_source import SearchSource  # noqa: PLC0415 - see above
+        from zenturio.study.driver.search_source import (  # noqa: PLC0415 - see above
+            SearchSource,
+        )
 
         space, goals = self.application.space, self.goals
         loop = self.search.loop(space, goals, self.known)
         repeat = self.application.repeat
-        return SearchSource(loop, goals, generator, repeat, self.experiments)
+        lag = self.search.lag(space)
+        return SearchSource(loop, goals, generator, repeat, self.experiments, lag)
 
     def plan(
         self,
