@@ -69,6 +69,14 @@ def test_threads_without_cpus_are_warned_of(tmp_path):
     (found,) = [w for w in lint(scan(file)) if "slot" in w.message]
     assert found.message == "each experiment takes one slot, and OMP_NUM_THREADS is up to 4"
     assert "CPUS threads" in found.hint
-    for text in (THREADS + " CPUS threads\n", THREADS.replace("{ 1, 2, 4 }", "{ 1 }") + "\n"):
+    file.write_text(THREADS + " CPUS 2\n")
+    (found,) = [w for w in lint(scan(file)) if "slot" in w.message]
+    assert found.message == "each experiment takes 2 slots, and OMP_NUM_THREADS is up to 4"
+    enough = THREADS + " CPUS 4\n"
+    for text in (
+        enough,
+        THREADS + " CPUS threads\n",
+        THREADS.replace("{ 1, 2, 4 }", "{ 1 }") + "\n",
+    ):
         file.write_text(text)
         assert not [w for w in lint(scan(file)) if "slot" in w.message]

@@ -1,6 +1,7 @@
 """Versions are compared where they ran next to each other, and noise is not taken for a difference."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -124,6 +125,7 @@ def test_a_busy_neighbour_of_the_second_run_is_no_difference():
     assert found.summary[1].startswith("new against old, wtime: unclear (not interleaved); ratio")
     assert "as measured" in found.summary[1]
     assert "zen compare STUDY STUDY --where" in found.summary[-1]
+    assert replace(found, are_studies=True).summary[-1].endswith("zen compare old new --run")
     assert all(pair.interval is None for pair in found.pairs)
     assert found.ratio > 1.1
 

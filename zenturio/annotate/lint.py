@@ -23,6 +23,7 @@ from zenturio.annotate.path_patterns import GitIgnore, IgnoreRule
 from zenturio.annotate.region_probes import unguarded
 from zenturio.annotate.source import Spans, without_end
 from zenturio.errors import Diagnostic, InputError, Passage, Place
+from zenturio.quantities import amount
 from zenturio.space import Continuous, Dependent, Parameter
 
 Rule = Callable[[Application], Iterable[Diagnostic]]
@@ -455,13 +456,16 @@ _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_
 
 
 def threads(application: Application) -> Iterator[Diagnostic]:
-    """A variable that sets a number of threads where no command says how many CPUS it needs.
+    """A variable that sets more threads than the CPUS of the commands.
 
     An experiment without CPUS takes one slot, so several of them at a time share the cores.
     """
     commands = (*application.runs, *application.builds)
-    if not application.runs or any(command.cpus is not None for command in commands):
+    said = [command.cpus for command in commands if command.cpus is not None]
+    if not application.runs or any(cpus.names for cpus in said):
         return
+    given = [cpus.value({}) for cpus in said]
+    slots = int(max((n for n in given if isinstance(n, int | float)), default=1))
     domains = {p.name: p.domain for p in application.space.dimensions}
     for variable in _THREADS:
         name = application.environment.get(variable)
@@ -470,8 +474,9 @@ def threads(application: Application) -> Iterator[Diagnostic]:
             continue
         numbers = (domain.value(at) for at in range(min(domain.size, _MOST_NUMBERS)))
         most = max((number for number in numbers if isinstance(number, int)), default=0)
-        if most > 1:
-            message = f"each experiment takes one slot, and {variable} is up to {most}"
+        if most > slots:
+            taken = amount(slots, "slot") if said else "one slot"
+            message = f"each experiment takes {taken}, and {variable} is up to {most}"
             hint = f"write RUN ... CPUS {name}, so that experiments at a time have their own cores"
             yield warning(message, _whole(application.runs[0].text), hint)
             return

@@ -58,6 +58,7 @@ HINT = (
     " run it with --order blocks, and compare its values:"
     """ zen compare STUDY STUDY --where 'version == "old"' --where 'version == "new"'"""
 )
+RUN_HINT = "for a verdict, run both next to each other: zen compare {} {} --run"
 WALL_TIME, PROCESSOR_TIME = "wtime", "ctime"
 TIMES = frozenset({"s", "ms", "us", "µs", "ns", "min", "h"})
 """Units of times: less of them is faster."""
@@ -111,6 +112,8 @@ class Comparison:
     """Of which kinds of machine and of which rounds the results of each are."""
     ended: int | None = None
     """The block after which the budget was spent."""
+    are_studies: bool = False
+    """Whether the names are those of two studies, or versions of one."""
     by_processor: Comparison | None = None
     """The same runs by their processor time, where their wall time is unclear."""
 
@@ -151,7 +154,8 @@ class Comparison:
         if self.by_processor is not None:
             lines.append(f"{self.by_processor.headline}: without waiting, input and output")
         if NOT_INTERLEAVED in self.counts:
-            lines.append(f"the runs of both were not next to each other in random order; {HINT}")
+            hint = RUN_HINT.format(*self.names) if self.are_studies else HINT
+            lines.append(f"the runs of both were not next to each other in random order; {hint}")
         return tuple(lines)
 
     @property
@@ -302,7 +306,9 @@ def compare_studies(
             )  # fmt: skip
         frames.append(frame)
     comparison = compare(frames[0], frames[1], metric, on=on, margin=margin, plan=plan)
-    comparison = replace(comparison, ended=plan.ended if plan else None)
+    comparison = replace(
+        comparison, ended=plan.ended if plan else None, are_studies=first != second
+    )
     if metric != WALL_TIME or not comparison.overall.blocks:
         return comparison
     if not comparison.overall.verdict.startswith("unclear"):
