@@ -20,6 +20,13 @@ from zenturio.schedule.model.plan import check
 from zenturio.schedule.model.platform import NetworkLink, Platform, PlatformMachine, identical
 from zenturio.schedule.model.problem import Problem
 from zenturio.schedule.model.workflow import Workflow, WorkflowTask
+from zenturio.schedule.static.genetic import (
+    GeneticScheduler,
+    GeneticSchedulerSettings,
+    _Evolution,
+    _Island,
+    decoding_problem_of,
+)
 from zenturio.schedule.static.list_scheduling import heft, mean_delays, mean_times, upward_ranks
 from zenturio.search.engine import SearchProblem as Wanted
 from zenturio.search.ga import Ga, GaSettings
@@ -146,6 +153,36 @@ def test_the_longer_ga_runs_the_better_is_its_plan():
     ]
     assert lengths == sorted(lengths, reverse=True)
     assert lengths[-1] < lengths[0] < heft(problem).makespan
+
+
+@pytest.mark.parametrize("islands", [2, 5])
+def test_islands_find_the_same_plan_on_any_number_of_cores(islands, monkeypatch):
+    problem = generated("layered:tasks=20,machines=3,ccr=2,seed=1")
+    plans = []
+    for cores in (1, 4):
+        monkeypatch.setattr(os, "cpu_count", lambda cores=cores: cores)
+        plans.append(check(make(f"ga:evaluations=600,islands={islands}", seed=3).plan(problem)))
+    assert plans[0].start.tolist() == plans[1].start.tolist()
+    assert plans[0].processor.tolist() == plans[1].processor.tolist()
+    notes = plans[0].notes
+    assert 600 <= notes["evaluations"] <= 600 + 60 * islands
+    assert 1 < notes["speedup_predicted"] <= islands
+    assert plans[0].makespan <= make("heft").plan(problem).makespan
+
+
+def test_islands_exchange_their_best_plans():
+    problem = generated("layered:tasks=20,machines=3,ccr=2,seed=1")
+    settings = GeneticSchedulerSettings(evaluations=60, islands=3, population=4)
+    case, search = decoding_problem_of(problem), GeneticScheduler(settings)
+    orders, genes = search._first(problem, 60)
+    islands = [_Island(case, *search._first_of_island(problem, orders, genes, i), settings, 0.0, i)
+               for i in range(3)]  # fmt: skip
+    evolution = _Evolution(islands, 60)
+    before = [island.best for island in islands]
+    evolution.advance(0)
+    # Nothing evolved: each has the better of its own best plan and its neighbour's.
+    after = [min(own, other) for own, other in zip(before, before[-1:] + before[:-1], strict=True)]
+    assert [island.best for island in islands] == after
 
 
 def test_plans_of_other_seeds_differ():

@@ -448,7 +448,7 @@ def is_better(marks: Any, one: Any, other: Any) -> Any:
     return marks[one, 1] < marks[other, 1]
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)  # islands are threads
 def improve_all(
     case: Any, orders: Any, genes: Any, marks: Any, tries: Any, bound: Any, state: Any
 ) -> Any:
@@ -469,7 +469,7 @@ def tournament(marks: Any, state: Any) -> Any:
     return second if is_better(marks, second, first) else first
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def evolve_plans(
     case: Any,
     orders: Any,

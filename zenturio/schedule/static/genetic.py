@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from time import monotonic
+from time import monotonic, thread_time
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -207,6 +209,156 @@ class GeneticSchedulerSettings:
     mutation: float = setting(0.5, "chance of each further move in a child", low=0, high=0.9)
     tries: int = setting(20, "failed moves of critical tasks that end a local search", low=0)
     objective: str = setting("makespan", f"what is made best: {', '.join(METRICS)}")
+    islands: int = setting(
+        1,
+        "populations side by side on the cores, which exchange their best plans",
+        low=1,
+        high=1024,
+    )
+
+
+_ISLAND_SEEDS = 7_919
+"""Between the seeds of islands; those of users are small numbers."""
+_EXCHANGES = 20
+"""How often islands exchange their best plans."""
+
+
+class _Island:
+    """A population that evolves by itself."""
+
+    def __init__(
+        self,
+        case: DecodingProblem,
+        orders: Any,
+        genes: Any,
+        settings: GeneticSchedulerSettings,
+        bound: float,
+        seed: int,
+    ) -> None:
+        from zenturio.search.kernels.rng import stream  # noqa: PLC0415 - loads Numba
+
+        self._case, self._orders, self._genes = case, orders, genes
+        self._settings, self._bound, self._state = settings, bound, stream(seed)
+        self._scores = np.empty((len(orders), 2))
+        self.evaluations = 0
+        self.children = 0
+        self.found = 0
+        """The evaluation that found the best plan; 0: one of the first."""
+        self.seconds = 0.0
+        """Of a processor, for all evaluations."""
+
+    @property
+    def best(self) -> tuple[float, float]:
+        """The makespan and the sum of ends of the best plan."""
+        return tuple(self._scores[self._rank()[0]].tolist())
+
+    def plan(self) -> tuple[Any, Any]:
+        """Return the order and the genes of the best plan."""
+        best = self._rank()[0]
+        return self._orders[best], self._genes[best]
+
+    def begin(self) -> float:
+        """Evaluate the first plans; return the seconds of a processor that this took."""
+        from zenturio.schedule.kernels.genetic import improve_all  # noqa: PLC0415 - loads Numba
+
+        began = thread_time()
+        self.evaluations = int(
+            improve_all(
+                self._case, self._orders, self._genes, self._scores, self._settings.tries,
+                self._bound, self._state,
+            )
+        )  # fmt: skip
+        return thread_time() - began
+
+    def evolve(self, until: int) -> float:
+        """Go on to *until* evaluations; return the seconds of a processor that this took."""
+        from zenturio.schedule.kernels.genetic import evolve_plans  # noqa: PLC0415 - loads Numba
+
+        began = thread_time()
+        self.evaluations, found, children = map(
+            int,
+            evolve_plans(
+                self._case, self._orders, self._genes, self._scores, self._settings.tries,
+                self._settings.mutation, self._bound, self._state, self.evaluations, until,
+            ),
+        )  # fmt: skip
+        self.found, self.children = found or self.found, self.children + children
+        return thread_time() - began
+
+    def receive(self, plan: tuple[Any, Any], score: tuple[float, float]) -> None:
+        """Take a plan in for the worst, unless it is here already."""
+        worst = self._rank()[-1]
+        if score < tuple(self._scores[worst].tolist()) and not (self._scores == score).all(1).any():
+            self._orders[worst], self._genes[worst] = plan
+            self._scores[worst] = score
+
+    def _rank(self) -> NDArray[Any]:
+        ranks: NDArray[Any] = np.lexsort((self._scores[:, 1], self._scores[:, 0]))
+        return ranks
+
+
+class _Evolution:
+    """Islands in threads, which hand their best plans around in a ring after each step."""
+
+    def __init__(self, islands: list[_Island], limit: int) -> None:
+        self._islands = islands
+        self._limits = [limit * (i + 1) // len(islands) - limit * i // len(islands)
+                        for i in range(len(islands))]  # fmt: skip
+        self._steps: list[list[float]] = []
+        """Processor seconds of each island in each step."""
+        self._between = 0.0
+        """Seconds of exchanges, which nobody shares."""
+        self._clock = 0.0
+        self._run(_Island.begin, [() for _ in islands])
+
+    @property
+    def best(self) -> float:
+        return min(island.best[0] for island in self._islands)
+
+    @property
+    def evaluations(self) -> int:
+        return sum(island.evaluations for island in self._islands)
+
+    def advance(self, evaluations: int) -> None:
+        """Let each island evolve by *evaluations*, at most to its limit, and exchange the best."""
+        self._run(
+            _Island.evolve,
+            [
+                (max(min(limit, island.evaluations + evaluations), island.evaluations),)
+                for island, limit in zip(self._islands, self._limits, strict=True)
+            ],
+        )
+        if len(self._islands) > 1:
+            began = thread_time()
+            sent = [(island.plan(), island.best) for island in self._islands]
+            sent = [((order.copy(), genes.copy()), score) for (order, genes), score in sent]
+            for island, (plan, score) in zip(self._islands, sent[-1:] + sent[:-1], strict=True):
+                island.receive(plan, score)
+            self._between += thread_time() - began
+
+    def _run(self, step: Callable[..., float], arguments: list[tuple[Any, ...]]) -> None:
+        began = monotonic()
+        if len(self._islands) == 1:
+            self._steps.append([step(self._islands[0], *arguments[0])])
+        else:
+            with ThreadPoolExecutor(min(len(self._islands), os.cpu_count() or 1)) as pool:
+                pairs = zip(self._islands, arguments, strict=True)
+                futures = [pool.submit(step, island, *values) for island, values in pairs]
+                self._steps.append([future.result() for future in futures])
+        self._clock += monotonic() - began
+
+    def speedups(self) -> dict[str, float]:
+        """Return the speedup that was measured, and that of a processor for each island.
+
+        The prediction plays the steps: each takes as long as its slowest island, and exchanges are
+        serial.
+        """
+        total = sum(map(sum, self._steps)) + self._between
+        apart = sum(map(max, self._steps)) + self._between
+        return {
+            "speedup_measured": total / max(self._clock + self._between, 1e-9),
+            "speedup_predicted": total / max(apart, 1e-9),
+        }
 
 
 class GeneticScheduler:
@@ -217,9 +369,11 @@ class GeneticScheduler:
     is never worse than HEFT. Stops when the lower bound is reached (notes: bound), or after the
     given evaluations; the same seed gives the same plan. For another objective, placements are
     crossed and mutated without local search, from the same heuristics and the plan of least cost;
-    of plans with equal objectives, the shortest is best. For every workflow whose plan is worth a
-    second. Not for a million tasks: use heft. Cost: evaluations x (edges + tasks x later tasks on
-    their processor).
+    of plans with equal objectives, the shortest is best. Islands share the evaluations and evolve
+    in threads; their number, not that of the cores, decides which plan is found (notes:
+    speedup_measured, and speedup_predicted for a processor each). For every workflow whose plan is
+    worth a second. Not for a million tasks: use heft. Cost: evaluations x (edges + tasks x later
+    tasks on their processor).
     """
 
     kind: ClassVar[Kind] = "static"
@@ -243,55 +397,57 @@ class GeneticScheduler:
         return search.plan(starts, lambda count: self._spent(count, limit, started), "ga")
 
     def _shortest(self, problem: Problem) -> Plan:
-        from zenturio.schedule.kernels.genetic import evolve_plans, improve_all  # noqa: PLC0415 - loads Numba
-        from zenturio.search.kernels.rng import stream  # noqa: PLC0415
-
         settings, started = self._settings, monotonic()
-        limit = self._limit(problem)
-        case, bound, state = decoding_problem_of(problem), lower_bound(problem), stream(self._seed)
+        limit, bound = self._limit(problem), lower_bound(problem)
+        case = decoding_problem_of(problem)
         orders, genes = self._first(problem, limit)
         # On identical processors without transfers, only the order matters.
         if case.loose:
             genes[:] = FREE
-        scores = np.empty((len(orders), 2))
-        count = improve_all(case, orders, genes, scores, settings.tries, bound, state)
-        first, last, children_total = scores[:, 0].min(), 0, 0
+        count = settings.islands
+        islands = [
+            _Island(case, *self._first_of_island(problem, orders, genes, i), settings, bound,
+                    self._seed + i * _ISLAND_SEEDS)
+            for i in range(count)
+        ]  # fmt: skip
+        evolution = _Evolution(islands, limit)
+        first = evolution.best
         # Compiled code cannot be interrupted: it returns after each slice.
         slices = max(1, _TASKS_PER_SLICE // max(problem.tasks, 1))
-        while (ended := self._ended(scores, bound, count, limit, started)) is None:
-            stop = min(limit, count + slices)
-            count, found_at, children = evolve_plans(
-                case,
-                orders,
-                genes,
-                scores,
-                settings.tries,
-                settings.mutation,
-                bound,
-                state,
-                count,
-                stop,
-            )
-            last, children_total = found_at or last, children_total + children
-        best = np.lexsort((scores[:, 1], scores[:, 0]))[0]
-        makespan = float(scores[best, 0])
+        if count > 1:
+            slices = min(slices, max(limit // (count * _EXCHANGES), 1))
+        while (ended := self._ended(evolution, bound, limit, started)) is None:
+            evolution.advance(slices)
+        best = min(islands, key=lambda island: island.best)
+        makespan = best.best[0]
         notes = {
-            "evaluations": int(count),
-            "children": children_total,
-            "found": int(last),
-            "first": float(first),
+            "evaluations": evolution.evaluations,
+            "children": sum(island.children for island in islands),
+            "found": best.found,
+            "first": first,
             "bound": bound,
             "gap": gap(makespan, bound),
             "ended": ended,
         }
-        return decoded_plan(problem, case, "ga", orders[best], genes[best], notes)
+        if count > 1:
+            notes |= evolution.speedups()
+        return decoded_plan(problem, case, "ga", *best.plan(), notes)
 
-    def _ended(
-        self, scores: Any, bound: float, count: int, limit: int, started: float
-    ) -> str | None:
-        if scores[:, 0].min() <= bound:
+    def _first_of_island(
+        self, problem: Problem, orders: Any, genes: Any, number: int
+    ) -> tuple[Any, Any]:
+        """Return the first plans of an island: those of heuristics, and other changed ranks."""
+        if not number:
+            return orders, genes
+        rng = np.random.default_rng([self._seed, number])
+        own = ranked_orders(problem, len(orders), rng)
+        is_free = (genes == FREE).all(axis=1)
+        return np.where(is_free[:, None], own, orders), genes.copy()
+
+    def _ended(self, evolution: _Evolution, bound: float, limit: int, started: float) -> str | None:
+        if evolution.best <= bound:
             return "bound"
-        return self._spent(count, limit, started)
+        return self._spent(evolution.evaluations, limit, started)
 
     def _limit(self, problem: Problem) -> int:
         """Return the largest number of evaluations."""

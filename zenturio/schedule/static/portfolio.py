@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from time import monotonic
@@ -85,6 +86,9 @@ class Portfolio:
         return replace(best, algorithm="portfolio", notes=notes)
 
 
+_MAX_ISLANDS = 64
+
+
 class _Search:
     """One search for a plan, with the best one so far."""
 
@@ -160,7 +164,9 @@ class _Search:
         if affordable < 2:
             return
         settings = GeneticSchedulerSettings(
-            seconds=seconds, population=int(min(max(affordable, 4), 40))
+            seconds=seconds,
+            population=int(min(max(affordable, 4), 40)),
+            islands=min(os.cpu_count() or 1, _MAX_ISLANDS),
         )
         began = monotonic()
         plan = GeneticScheduler(settings, seed).plan(self._problem)
