@@ -1,9 +1,10 @@
 """Engines are tuned: settings are swept, each search is made once, and what is best is told."""
 
 import math
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from threading import Event, Thread
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from numba import njit
 
 import zenturio as zen
+from dask_cluster import Cluster
 from zenturio.annotate.scan import scan
 from zenturio.errors import InputError, Interrupted, NotFoundError
 from zenturio.experiment import ExperimentGenerator, MachineKind, MetricReader, Missing
@@ -18,6 +20,7 @@ from zenturio.experiment.metrics import Evidence
 from zenturio.record.open import open_repository
 from zenturio.search import Setting, describe, names
 from zenturio.space import Space
+from zenturio.study.place_options import PlaceOptions
 from zenturio.study.tuning import tuning_target
 from zenturio.study.tuning.tournament import ThreadedTrials
 from zenturio.study.tuning.tune import Tuning, _best_known, run_trial, tune
@@ -571,3 +574,34 @@ def test_a_function_without_a_file_is_known_by_its_name():
 def test_a_text_without_choices_is_tried_as_it_is():
     setting = Setting("name", "str", "usual", "")
     assert tuning_target._few(setting) == "usual"
+
+
+def test_a_function_runs_in_this_process_only(repository):
+    target = TunedFunction(bowl, SPACE, "minimize", "bowl", "m:bowl")
+    tuning = Tuning(target, "ga", read_ranges(describe("ga"), ["population=4"]), 1, "8")
+    with pytest.raises(InputError, match="bowl is a function, and runs in this process"):
+        tune(tuning, repository, place=PlaceOptions(place="dask"))
+
+
+def test_a_program_is_not_tuned_on_several_kinds_of_machine(repository, project, monkeypatch):
+    (project / "hill.py").write_text(PROGRAM)
+    kinds = frozenset({MachineKind("old", 4), MachineKind("new", 8)})
+    both = nullcontext(SimpleNamespace(machines=kinds))
+    monkeypatch.setattr("zenturio.study.tuning.tune.open_place", lambda *_, **__: both)
+    target = read_target("hill.py", "MAXIMIZE wtime", repository)
+    tuning = Tuning(target, "ga", read_ranges(describe("ga"), ["population=4"]), 1, "8")
+    with pytest.raises(InputError, match="has 2 kinds of machine"):
+        tune(tuning, repository, place=PlaceOptions(place="hosts"))
+
+
+@pytest.mark.slow  # a cluster of Dask: some five seconds of processor
+def test_a_program_is_tuned_at_another_place(repository, project):
+    (project / "hill.py").write_text(PROGRAM)
+    target = read_target("hill.py", "", repository)
+    tuning = Tuning(target, "ga", read_ranges(describe("ga"), ["population=4:8:4"]), 2, "12")
+    with Cluster() as cluster:
+        cluster.worker()
+        place = PlaceOptions(place=cluster.address)
+        tuned = tune(tuning, repository, place=place)
+        assert (tuned.summary.ok, tuned.summary.failed) == (4, 0)
+        assert tune(tuning, repository, place=place).summary.cached == 4

@@ -188,7 +188,7 @@ def explain(
     from zenturio.show.renderers.terminal import render_text
     from zenturio.study.overview import opened_repository
 
-    with opened_repository(db) as repository, output.copy_progress():
+    with opened_repository(db) as repository:
         rows = RowChoice(machine, read_round(round_))
         answer = explain_study(repository, study, objective, outside=outside, rows=rows)
         chart = None
@@ -365,6 +365,12 @@ def tune(
             "--jobs", "-j", min=1, help="Number of searches that run at once; default: the cores."
         ),
     ] = None,
+    on: Annotated[
+        str,
+        typer.Option(
+            metavar="PLACE", help="Where a program runs: a name of zen places; searches run here."
+        ),
+    ] = "local",
     name: Annotated[str, typer.Option(help="Name of the study; default: TARGET_ENGINE.")] = "",
     machine: MachineKind = "same",
     run_trial: Annotated[
@@ -387,7 +393,7 @@ def tune(
     from zenturio.record.open import open_repository
     from zenturio.search import describe
     from zenturio.show.study import Study, TuningResult
-    from zenturio.study.place_options import PlaceOptions
+    from zenturio.study.place_options import PlaceOptions, choose_place
     from zenturio.study.study_request import choose_any_machine
     from zenturio.study.tuning.tune import Tuning
     from zenturio.study.tuning.tune import tune as run_tuning
@@ -396,19 +402,20 @@ def tune(
     terminal.outlive_readers()
 
     ranges = read_ranges(describe(engine), settings or [])
+    place = PlaceOptions(jobs, place=choose_place(on))
     repository = open_repository(db)
     live = ProgressLine()
     try:
         tuning_target = read_target(target, objective, repository)
         tuning = Tuning(tuning_target, engine, ranges, repeats, budget, seed, optimum, name)
         if run_trial:
-            _once(tuning, repository, PlaceOptions(jobs))
+            _once(tuning, repository, place)
             return
         tuned = run_tuning(
             tuning,
             repository,
             sample=sample,
-            place=PlaceOptions(jobs),
+            place=place,
             any_machine=choose_any_machine(machine),
             planned=lambda prospect: None if json else typer.echo(_tuning_plan(prospect)),
             listener=live,

@@ -20,6 +20,7 @@ from zenturio.experiment import (
     Experiment,
     ExperimentGenerator,
     Log,
+    MachineKind,
     MetricReader,
     MetricValue,
     Missing,
@@ -152,10 +153,12 @@ class LocalTrials:
 class TrialOutcomes:
     """Writes the outcomes of searches: their facts are what a program would report."""
 
-    def __init__(self, meter: MetricReader) -> None:
+    def __init__(self, meter: MetricReader, machine: MachineKind | None) -> None:
+        """*machine*: the kind that measures what is searched; None where that is not known."""
         self._meter = meter
         self._host = platform.node()
-        self._machine_parts = own_machine_parts()
+        own = own_machine_parts()
+        self._machine_parts = own if own["machine"] == machine else {"machine": machine}
 
     def outcome(self, experiment: Experiment, search: Callable[[], TrialFacts]) -> Outcome:
         """Return what comes of *search*; what it raises is an outcome as well."""

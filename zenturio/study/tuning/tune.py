@@ -12,12 +12,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from zenturio import trust
 from zenturio.annotate.model import Application
 from zenturio.annotate.scan import scan
 from zenturio.errors import InputError, Interrupted, NotFoundError
-from zenturio.execute.local import Local
+from zenturio.execute.executor import Executor, machines_of
 from zenturio.execute.machine_json import own_machine
+from zenturio.execute.places import open_place
 from zenturio.experiment import (
     Evidence,
     Experiment,
@@ -26,7 +26,7 @@ from zenturio.experiment import (
     Outcome,
     Recipe,
 )
-from zenturio.experiment.experiment import Kinds
+from zenturio.experiment.experiment import Kinds, MachineKind
 from zenturio.files import make_folder, refuse_link
 from zenturio.record import ExperimentRecord, Repository
 from zenturio.record.entities import machine_counts
@@ -223,33 +223,44 @@ def tune(
     The study is an ordinary one, of a file in the project's folder. Precisions are told by the
     optimum that is given, else by the best value that is known in the end. Searches that another
     kind of machine made count with *any_machine*, or where the program's metrics are exact.
+
+    The searches are made here; what they ask of a program runs at *place*. InputError for a place
+    of several kinds of machine, whose results one search cannot compare, unless all kinds count.
     """
-    machine = own_machine()
-    kinds = None if any_machine or _is_exact(tuning) else frozenset({machine})
     folder = begin_project() / HOME
-    best_value = (
-        _best_known(tuning, repository, kinds) if tuning.optimum is None else tuning.optimum
-    )
-    measured_tuning = tuning if best_value is None else tuning.with_optimum(best_value)
-    application = measured_tuning.application(folder)
-    points = _chosen(tuning, application, sample)
-    planned(TuningPlan(tuning, points.count, application.space.size))
-    summary, archived = _run(
-        measured_tuning,
-        application,
-        points,
-        repository,
-        place,
-        listener,
-        kinds,
-        any_machine=any_machine,
-    )
-    measured_tuning = _settled(tuning, repository, folder, kinds)
-    (path,) = application.paths
-    label = machine.label if kinds else ""
-    return CompletedTuning(
-        measured_tuning, path, points.count, application.space.size, summary, archived, label
-    )
+    with _opened(tuning, place) as executor:
+        machines = frozenset({own_machine()}) if executor is None else machines_of(executor)
+        kinds = None if any_machine or _is_exact(tuning) else machines
+        if kinds is not None and len(kinds) > 1:
+            raise InputError(
+                f"{place.place} has {len(kinds)} kinds of machine, whose results a search cannot"
+                " compare",
+                hint="name a place with one of them, or declare metrics EXACT; or: --machine any",
+            )
+        best_value = (
+            _best_known(tuning, repository, kinds) if tuning.optimum is None else tuning.optimum
+        )
+        measured_tuning = tuning if best_value is None else tuning.with_optimum(best_value)
+        application = measured_tuning.application(folder)
+        points = _chosen(tuning, application, sample)
+        planned(TuningPlan(tuning, points.count, application.space.size))
+        summary, archived = _run(
+            measured_tuning,
+            application,
+            points,
+            repository,
+            place,
+            executor,
+            listener,
+            kinds,
+            any_machine=any_machine,
+        )
+        measured_tuning = _settled(tuning, repository, folder, kinds)
+        (path,) = application.paths
+        label = ", ".join(machine.label for machine in kinds or ())
+        return CompletedTuning(
+            measured_tuning, path, points.count, application.space.size, summary, archived, label
+        )
 
 
 def run_trial(
@@ -263,7 +274,8 @@ def run_trial(
     target = tuning.target
     if isinstance(target, TunedFunction):
         return LocalTrials(tuning_task, target).facts(settings, tuning.seed)
-    with _executor(place) as executor:
+    with _opened(tuning, place) as executor:
+        assert executor is not None, "a program has a place"
         tournament = Tournament(target, repository, executor)
         return tournament.facts(tournament.trial(tuning_task, settings, tuning.seed))
 
@@ -291,13 +303,19 @@ def _run(
     points: PointSelection,
     repository: Repository,
     place: PlaceOptions,
+    executor: Executor | None,
     listener: TuningListener,
     kinds: Kinds,
     *,
     any_machine: bool,
 ) -> tuple[RunSummary, ArchivedStudy | None]:
     generator = ExperimentGenerator(application, former_digests=repository.has_former_digests())
-    tuning_task, outcome_writer = _contest(tuning), TrialOutcomes(MetricReader(generator.recipe))
+    tuning_task = _contest(tuning)
+    machine: MachineKind | None = own_machine()
+    if executor is not None:
+        machines = machines_of(executor) or frozenset()
+        machine = next(iter(machines)) if len(machines) == 1 else None
+    outcome_writer = TrialOutcomes(MetricReader(generator.recipe), machine)
     _check(tuning_task, tuning, points)
 
     def experiments(_order: RunOrder) -> Iterator[Experiment]:
@@ -309,9 +327,15 @@ def _run(
     study = CallStudy(tuning.study, definition, experiments, count)
     try:
         with _searches(
-            tuning, tuning_task, outcome_writer, repository, place, any_machine=any_machine
-        ) as executor:
-            return study.drive(repository, (executor,), lambda _executor: kinds, listener)
+            tuning,
+            tuning_task,
+            outcome_writer,
+            repository,
+            place,
+            executor,
+            any_machine=any_machine,
+        ) as searches:
+            return study.drive(repository, (searches,), lambda _executor: kinds, listener)
     except (KeyboardInterrupt, Interrupted):
         raise Interrupted(STOPPED) from None
 
@@ -323,19 +347,20 @@ def _searches(
     outcome_writer: TrialOutcomes,
     repository: Repository,
     place: PlaceOptions,
+    executor: Executor | None,
     *,
     any_machine: bool,
 ) -> Iterator[AnyExecutor]:
     """Yield what makes the searches: this thread, several ones, or the place of a program."""
     target = tuning.target
     if isinstance(target, TunedProgram):
-        with _executor(place) as executor:
-            tournament = Tournament(target, repository, executor, any_machine=any_machine)
+        assert executor is not None, "a program has a place"
+        tournament = Tournament(target, repository, executor, any_machine=any_machine)
 
-            def start(experiment: Experiment) -> TuningTrial:
-                return tournament.trial(tuning_task, *tuning.setting(experiment.values))
+        def start(experiment: Experiment) -> TuningTrial:
+            return tournament.trial(tuning_task, *tuning.setting(experiment.values))
 
-            yield TrialsTogether(tournament, start, outcome_writer)
+        yield TrialsTogether(tournament, start, outcome_writer)
         return
     local_trials = LocalTrials(tuning_task, target)
 
@@ -352,10 +377,22 @@ def _searches(
         yield threads
 
 
-def _executor(place: PlaceOptions) -> Local:
+@contextmanager
+def _opened(tuning: Tuning, place: PlaceOptions) -> Iterator[Executor | None]:
+    """Yield the place where a program runs; None for a function, which runs in this process."""
+    if isinstance(tuning.target, TunedFunction):
+        if place.place != DEFAULT_PLACE.place:
+            raise InputError(
+                f"--on {place.place}: {tuning.target.name} is a function, and runs in this process",
+                hint="leave it out, or write a program that prints the cost",
+            )
+        yield None
+        return
     folder = project_folder() / FOLDER
-    trust.require(folder, {})
-    return Local(folder, place.jobs, keep=place.keep, pin=place.pin)
+    with open_place(
+        place.place, folder, place.jobs, keep=place.keep, pin=place.pin, overrides=place.settings
+    ) as executor:
+        yield executor
 
 
 def _check(tuning_task: TuningTask, tuning: Tuning, points: PointSelection) -> None:
