@@ -10,6 +10,7 @@ from tests.schedule.recorded import recorded
 from zenturio.cli.main import app
 from zenturio.errors import InputError
 from zenturio.schedule.algorithm import make
+from zenturio.schedule.cluster.flexible import FlexibleSettings
 from zenturio.schedule.cluster.replay import JobLog, is_job_log, read_job_log, replay
 from zenturio.schedule.commands import replay_log
 
@@ -239,3 +240,64 @@ def test_easy_and_the_independent_simulator_agree_on_a_part_of_the_log_of_nasa()
     ]
     naive.last = -1.0
     assert starts("easy", jobs[2000:2400], 128) == naive("easy", jobs[2000:2400], 128)
+
+
+def flexible(name, jobs, size, **settings):
+    rows = [(*job, 0) for job in jobs]
+    return replay(log_of(rows), make(name, settings), name, size)
+
+
+def test_jobs_that_may_not_change_run_as_under_fifo():
+    for seed in range(5):
+        jobs = random_jobs(seed)
+        for name in ("moldable-jobs", "malleable-jobs"):
+            result = flexible(name, jobs, 8, shrink=1, grow=1)
+            assert result.start.tolist() == pytest.approx(starts("fifo", jobs, 8)), (seed, name)
+
+
+def test_a_moldable_job_takes_what_is_free_when_it_starts_and_keeps_it():
+    # Each asks for 4 of 8 processors, for 60 s; without a serial part.
+    jobs = [(0, 60, 60, 4), (10, 60, 60, 4), (10, 60, 60, 4)]
+    result = flexible("moldable-jobs", jobs, 8, shrink=0.5, grow=2, serial=0)
+    # The first takes all 8 and ends at 30; the others share what it leaves.
+    assert result.start.tolist() == [0, 30, 30]
+    assert result.end.tolist() == [30, 90, 90]
+    assert result.metrics["utilisation"] == 1
+    # Amdahl's law: 4 processors take 0.5 + 0.5 / 4, 8 take 0.5 + 0.5 / 8.
+    serial = flexible("moldable-jobs", jobs[:1], 8, serial=0.5)
+    assert serial.end.tolist() == [pytest.approx(60 * (0.5 + 0.5 / 8) / (0.5 + 0.5 / 4))]
+
+
+def test_malleable_jobs_shrink_for_those_that_come_and_grow_when_others_end():
+    jobs = [(0, 60, 60, 4), (10, 15, 15, 4)]
+    result = flexible("malleable-jobs", jobs, 8, shrink=0.25, grow=2, serial=0)
+    # Alone on 8 until 10 (20 s of 60 done), then on 4 for 15 s, then on 8 again for 25 / 2 s.
+    assert result.start.tolist() == [0, 10]
+    assert result.end.tolist() == [37.5, 25]
+    assert (result.metrics["wait_max"], result.metrics["utilisation"]) == (0, 1)
+
+
+@pytest.mark.parametrize("name", ["moldable-jobs", "malleable-jobs"])
+def test_flexible_jobs_do_their_work_on_the_processors_that_there_are(name):
+    jobs = random_jobs(3, 200)
+    result = flexible(name, jobs, 8, serial=0)
+    work = sum(run * width for _, run, _, width in jobs)
+    assert result.used == pytest.approx(work)  # without a serial part, work is work
+    assert (result.wait >= 0).all()
+    assert result.metrics["utilisation"] <= 1 + 1e-9
+    span = {p: replay(log_of([(*j, 0) for j in jobs]), make(p), p, 8).metrics["makespan"]
+            for p in ("fifo",)}  # fmt: skip
+    assert result.metrics["makespan"] < span["fifo"]
+
+
+def test_a_policy_that_takes_processors_away_is_refused():
+    class Greedy:
+        settings = FlexibleSettings()
+
+        def allot(self, cluster):
+            return dict.fromkeys(cluster.queue, 4)
+
+    with pytest.raises(InputError, match="do not fit"):
+        replay(log_of([(0, 5, 5, 4, 0), (0, 5, 5, 4, 0)]), Greedy(), "greedy", 7)
+    with pytest.raises(InputError, match="takes all processors of a job away"):
+        replay(log_of([(0, 5, 5, 4, 0), (1, 5, 5, 4, 0)]), Greedy(), "greedy", 8)

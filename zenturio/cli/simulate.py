@@ -221,7 +221,8 @@ def simulate(
 
     A log of jobs (.swf, .swf.gz, or .jobs.csv with the columns submit, run, processors, estimate,
     user) is replayed under a queue policy: fifo, easy, conservative, fair-share or priority;
-    without --algorithm all of them are compared. The cluster is as large as the log says, or
+    without --algorithm all of them are compared. With moldable-jobs and malleable-jobs, jobs run on
+    more or fewer processors than they asked for. The cluster is as large as the log says, or
     --on identical:128.
 
     If tasks never finish because their machines failed for good, the exit code is 3.

@@ -494,10 +494,13 @@ def replay_log(
             f"{algorithm} is {kind}: it does not queue the jobs of a log",
             hint=f"--algorithm {', '.join(_named_by_kind('cluster'))}",
         )
-    policies = [algorithm] if algorithm else _named_by_kind("cluster")
+    policies = {name: make(name, settings, seed) for name in [algorithm] if name}
+    if not policies:  # those that give jobs other processors than they asked for are not compared
+        made = {name: make(name, settings, seed) for name in _named_by_kind("cluster")}
+        policies = {name: policy for name, policy in made.items() if not hasattr(policy, "allot")}
     log = read_job_log(path)
     size = sum(machine.cores for machine in read_platform(on).machines) if on else 0
-    return [replay(log, make(name, settings, seed), name, size) for name in policies]
+    return [replay(log, policy, name, size) for name, policy in policies.items()]
 
 
 def _path_in_folder(word: str, folder: Path) -> str:

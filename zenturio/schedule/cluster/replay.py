@@ -176,6 +176,10 @@ class Replay:
     policy: str
     size: int
     start: Floats
+    ended: Floats | None = None
+    """When each job ended, if it ran on other processors than it asked for."""
+    used: float | None = None
+    """Processor seconds of all jobs in that case."""
 
     @cached_property
     def wait(self) -> Floats:
@@ -184,7 +188,7 @@ class Replay:
 
     @property
     def end(self) -> Floats:
-        ends: Floats = self.start + self.log.run
+        ends: Floats = self.start + self.log.run if self.ended is None else self.ended
         return ends
 
     @cached_property
@@ -192,11 +196,12 @@ class Replay:
         """What users and owners of the cluster see; times in seconds."""
         log, wait = self.log, self.wait
         span = float(self.end.max() - log.submit.min())
-        response = wait + log.run
+        response = wait + (log.run if self.ended is None else self.ended - self.start)
+        used = float(log.run @ log.processors) if self.used is None else self.used
         bounded = np.maximum(response / np.maximum(log.run, SHORT_SECONDS), 1.0)
         return {
             "makespan": span,
-            "utilisation": float(log.run @ log.processors) / (self.size * span),
+            "utilisation": used / (self.size * span),
             "wait_mean": float(wait.mean()),
             "wait_median": float(np.median(wait)),
             "wait_p95": float(np.quantile(wait, 0.95)),
@@ -233,7 +238,7 @@ def write_jobs(result: Replay, path: Path) -> None:
     write_text(path, (f"{line}\n" for line in lines))
 
 
-def replay(log: JobLog, policy: QueuePolicy, name: str, size: int = 0) -> Replay:
+def replay(log: JobLog, policy: QueuePolicy | Any, name: str, size: int = 0) -> Replay:
     """Return the replay of *log* under *policy* on *size* processors, by default those of the log.
 
     Raise InputError if no size is known, a job needs more, or the policy starts what does not fit.
@@ -247,6 +252,10 @@ def replay(log: JobLog, policy: QueuePolicy, name: str, size: int = 0) -> Replay
             f"a job needs {log.processors[widest]} processors; the cluster has {size}",
             hint=f"--on identical:{log.processors[widest]}",
         )
+    if hasattr(policy, "allot"):
+        from zenturio.schedule.cluster.flexible import replay_flexible  # noqa: PLC0415 - a cycle
+
+        return replay_flexible(log, policy, name, size)
     cluster = Cluster(log, size)
     run: list[float] = log.run.tolist()
     submit, count, arrived = cluster.submit, len(log), 0
