@@ -159,6 +159,17 @@ def test_the_experiments_on_all_other_pages_are_known_again(sound, tmp_path, eve
     shutil.rmtree(tmp_path)
 
 
+def test_after_a_salvage_former_digests_are_looked_for_where_they_may_be(sound, tmp_path):
+    empty = tmp_path / "empty.db"
+    with contextlib.closing(open_repository(empty)) as repository:
+        repository.open("one", DEFINITION)
+    for path, is_there in ((empty, False), (sound, True)):
+        target = tmp_path / f"new-{path.name}"
+        maintenance.salvage(path, target)
+        with contextlib.closing(open_repository(target)) as repository:
+            assert repository.has_former_digests() == is_there
+
+
 def test_rows_of_before_an_upgrade_are_saved_and_lack_what_it_added(tmp_path):
     path = tmp_path / "a.db"
     with contextlib.closing(

@@ -172,6 +172,34 @@ def test_failures_are_grouped_by_their_cause_the_most_frequent_first():
     assert groups[0].end == "2\n3\n4\n5\n3"
 
 
+@pytest.mark.parametrize(
+    ("causes", "hosts", "is_one_machine", "is_faulty"),
+    [
+        (["build failed: exit 2"], 1, True, True),
+        (["build failed: exit 2"], 2, False, True),
+        (["build failed: exit 2"], 1, False, False),  # it may be the fault of the one host
+        (["build failed: exit 2", "build failed: exit 3"], 1, True, False),
+        (["exit 1"], 1, True, False),
+        (["exit 127: no-such: not found", "exit 126: not executable"], 1, True, True),
+        (["exit 127: no-such: not found", "exit 1"], 1, True, False),
+        (["metric missing: a, b", "metric missing: b, c"], 1, False, True),
+        (["metric missing: a", "metric missing: c"], 1, False, False),
+        (["metric missing: a", "exit 1"], 1, False, False),
+    ],
+)
+def test_a_study_is_faulty_where_all_fail_for_a_cause_that_the_others_share(
+    causes, hosts, is_one_machine, is_faulty
+):
+    run = RunCounts("s", 2, (), is_one_machine=is_one_machine)
+    for index in range(module.FAULTY):
+        assert not run.is_study_faulty
+        done = failed(index, causes[index % len(causes)])
+        run.ended(experiment(index), replace(done, host=f"node{index % hosts}"))
+    assert run.is_study_faulty == is_faulty
+    run.ended(experiment(99), outcome(experiment(99)))
+    assert not run.is_study_faulty
+
+
 def test_experiments_that_need_more_than_all_slots_run_alone():
     run = counts(slots=2)
     for cpus in (None, 1, 2, 3, 4):
