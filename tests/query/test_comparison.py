@@ -10,6 +10,7 @@ import pytest
 from zenturio.errors import InputError
 from zenturio.experiment.signed_ranks import hodges_lehmann
 from zenturio.query import compare
+from zenturio.query.comparison import DISTURBED
 
 NOISES = {
     "white": lambda random, clock: 0.02 * random.normal(size=len(clock)),
@@ -322,3 +323,29 @@ def test_studies_without_a_common_point_are_not_compared():
     first.attrs["parameters"] = []
     with pytest.raises(InputError, match="share no parameter"):
         compare(first, second, "wtime")
+
+
+def disturbing(effect, seed, blocks=20):
+    """Equal versions, of which a run of the new one makes the next run slower by *effect*."""
+    old, new = interleaved(seed=seed, blocks=blocks)
+    table = pd.concat([old, new]).sort_values("started")
+    follows_new = table["version"].shift() == "new"
+    table["wtime"] = table["wtime"] * np.where(follows_new, 1 + effect, 1)
+    return split(table)
+
+
+def test_a_version_that_disturbs_the_next_run_is_not_called_different():
+    """Without the check 20 of 20 would be called faster, with a disturbance of 3% 17 of 20."""
+    words = [compare(*disturbing(0.05, seed, blocks=50), "wtime") for seed in range(20)]
+    disturbed = [found for found in words if found.overall.verdict == DISTURBED]
+    assert len(disturbed) >= 18
+    assert "--settle" in disturbed[0].summary[-1]
+    equal = [compare(*disturbing(0.0, seed, blocks=50), "wtime") for seed in range(20)]
+    assert sum(found.overall.verdict == DISTURBED for found in equal) <= 3
+
+
+def test_a_clear_difference_is_seen_though_runs_disturb_the_next_a_little():
+    for seed in range(10):
+        old, new = disturbing(0.03, seed)
+        new["wtime"] *= 1.2
+        assert compare(old, new, "wtime").overall.verdict == "slower"

@@ -15,7 +15,12 @@ from statsmodels.tsa.stattools import acf
 
 from zenturio.experiment import aggregates
 from zenturio.experiment.repeat_rule import depends_on_order, relative_width
-from zenturio.experiment.signed_ranks import fewest_blocks, hodges_lehmann, signed_rank_quantile
+from zenturio.experiment.signed_ranks import (
+    fewest_blocks,
+    hodges_lehmann,
+    rank_sum_chance,
+    signed_rank_quantile,
+)
 from zenturio.query.aggregates import _deviation
 from zenturio.query.change_points import noise_of
 from zenturio.query.fit_certainty import chance_of_constant, prediction_interval
@@ -255,3 +260,15 @@ def test_so_many_blocks_are_the_fewest_that_the_test_of_scipy_can_reject(alpha):
     assert least_p(blocks) <= alpha < least_p(blocks - 1)
     assert signed_rank_quantile(blocks, alpha) is not None
     assert signed_rank_quantile(blocks - 1, alpha) is None
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_the_rank_sum_test_is_that_of_scipy(ties):
+    random = np.random.default_rng(17)
+    for shift in (0, 0.3, 1, 3):
+        first, second = random.normal(size=9), random.normal(shift, 1, 12)
+        if ties:
+            first, second = first.round(), second.round()
+        expected = scipy.stats.mannwhitneyu(first, second, method="asymptotic").pvalue
+        assert rank_sum_chance(first.tolist(), second.tolist()) == pytest.approx(expected, rel=1e-9)
+    assert rank_sum_chance([1.0, 1.0], [1.0]) == 1.0

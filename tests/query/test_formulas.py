@@ -66,6 +66,10 @@ FORMULAS = {
             "test_looking_five_times_says_different_of_equal_programs_in_at_most_5_percent",
             SIMULATED,
         ),
+        "rank_sum_chance": (
+            "test_the_rank_sum_test_is_that_of_scipy",
+            "scipy.stats.mannwhitneyu",
+        ),
         "expected_half_width": ("test_the_width_of_an_interval_is_foretold", SIMULATED),
     },
     "zenturio.query.statistics": {

@@ -76,7 +76,7 @@ def run_all(project):
 # The order of runs, without a program.
 
 
-def blocks_of(design, value, seed="s", seconds=None):
+def blocks_of(design, value, seed="s", seconds=None, settle=False):
     """What a source makes of a design where *value* says what a run measures."""
     made = []
 
@@ -91,8 +91,9 @@ def blocks_of(design, value, seed="s", seconds=None):
         return run
 
     source = PairedSource(
-        design, make, lambda run, _: value(run), seed=seed, planned=1, seconds=seconds
-    )
+        design, make, lambda run, _: value(run), seed=seed, planned=1, seconds=seconds,
+        settle=settle,
+    )  # fmt: skip
     while not source.over:
         for run in list(source):
             source.complete(run, None)
@@ -112,6 +113,16 @@ def test_versions_of_a_point_are_neighbours_and_who_is_first_is_drawn():
     assert abs(first["a"] - first["b"]) < 128
     orders = {tuple(run.point for run in runs[i : i + 10]) for i in range(0, len(runs), 10)}
     assert len(orders) > 80
+
+
+def test_with_settle_each_run_that_counts_is_behind_one_of_its_version_that_does_not():
+    measured, runs = blocks_of(FixedBlocks(("a", "b"), 3, 4), lambda run: run.block, settle=True)
+    runs = [run for run in runs if run.block != 0]  # the first block warms up
+    assert len({run.digest for run in runs}) == len(runs) == 2 * 2 * 3 * 4
+    for uncounted, counted in zip(runs[::2], runs[1::2], strict=True):
+        assert (uncounted.label, uncounted.point) == (counted.label, counted.point)
+        assert uncounted.block == -counted.block < 0
+    assert dict(measured.of("a", 2)) == {1: 1, 2: 2, 3: 3, 4: 4}
 
 
 def test_the_same_seed_has_the_same_order_and_another_one_has_not():

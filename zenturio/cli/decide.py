@@ -26,6 +26,14 @@ Blocks = Annotated[
 Warmup = Annotated[
     bool, typer.Option(help="Run one block first that does not count; --no-warmup leaves it out.")
 ]
+Settle = Annotated[
+    bool,
+    typer.Option(
+        "--settle",
+        help="Run each version once, uncounted, before each run that counts: against runs that"
+        " disturb the next one.",
+    ),
+]
 TimeBudget = Annotated[
     str,
     typer.Option(
@@ -99,6 +107,7 @@ def compare(
     repeat: Blocks = "8:50",
     budget: TimeBudget = "",
     warmup: Warmup = True,
+    settle: Settle = False,
     margin: Annotated[
         str, typer.Option(metavar="2%", help="Ratios within this margin are the same.")
     ] = "2%",
@@ -145,7 +154,9 @@ def compare(
         first, metric = _run_comparison(
             names,
             commit or [],
-            _paired_options("compare", metric, param, limit, repeat, budget, warmup, json),
+            _paired_options(
+                "compare", metric, param, limit, repeat, budget, warmup, json, settle=settle
+            ),
             same_within,
             db,
         )
@@ -199,6 +210,7 @@ def gate(
     repeat: Blocks = "8:50",
     budget: TimeBudget = "",
     warmup: Warmup = True,
+    settle: Settle = False,
     db: Database = None,
     trust: options.Trust = False,  # noqa: ARG001 - its callback does it
     json: Json = False,
@@ -225,7 +237,7 @@ def gate(
     for path in out or []:
         if path.suffix not in suffixes:
             raise InputError(f"-o {path}: no format has this suffix", hint=", ".join(suffixes))
-    how = _paired_options("gate", metric, param, limit, repeat, budget, warmup, json)
+    how = _paired_options("gate", metric, param, limit, repeat, budget, warmup, json, settle=settle)
     with _running(db) as (repository, live):
         versions = gated_versions(repository, study, baseline, how)
         measured = run_gate(repository, versions, replace(how, listener=live), bound)
@@ -283,6 +295,8 @@ def _paired_options(
     budget: str,
     warmup: bool,
     json: bool,
+    *,
+    settle: bool = False,
 ) -> "PairedOptions":
     from zenturio.study.paired.compared import PairedOptions, read_blocks, read_time
 
@@ -293,6 +307,7 @@ def _paired_options(
         read_blocks(repeat),
         warmup,
         read_time(budget),
+        settle,
         output.command_given(verb),
         planned=lambda plan: None if json else typer.echo(_plan(plan), err=True),
     )

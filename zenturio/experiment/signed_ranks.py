@@ -244,3 +244,22 @@ def expected_half_width(
         assert interval is not None, "asked before"
         widths.append((interval.high - interval.low) / 2)
     return float(np.median(widths))
+
+
+def rank_sum_chance(first: Sequence[float], second: Sequence[float]) -> float:
+    """Return how likely samples of one distribution differ in their ranks as these do, or more.
+
+    H. B. Mann & D. R. Whitney: On a test of whether one of two random variables is stochastically
+    larger than the other, Annals of Mathematical Statistics 18 (1947); by the normal distribution,
+    with the correction for ties and for continuity.
+    """
+    count, other = len(first), len(second)
+    both = count + other
+    _, places, ties = np.unique([*first, *second], return_inverse=True, return_counts=True)
+    ranks = np.cumsum(ties) - (ties - 1) / 2
+    above = float(ranks[places[:count]].sum()) - count * (count + 1) / 2
+    spread = count * other / 12 * (both + 1 - float((ties**3 - ties).sum()) / (both * (both - 1)))
+    if spread <= 0:
+        return 1.0
+    distance = max(abs(above - count * other / 2) - 0.5, 0.0)
+    return 2 * NormalDist().cdf(-distance / math.sqrt(spread))

@@ -28,6 +28,7 @@ from zenturio.experiment.signed_ranks import (
     fewest_blocks,
     hodges_lehmann,
     is_clear,
+    rank_sum_chance,
 )
 from zenturio.quantities import amount
 from zenturio.query.aggregates import Origins
@@ -40,6 +41,7 @@ from zenturio.query.interleaved_pairs import (
     conditions_that_differ,
     pair_runs,
     runs_by_point,
+    split_by_predecessor,
 )
 from zenturio.query.present import left_out_notes
 from zenturio.query.result_table import ResultTable
@@ -50,9 +52,17 @@ from zenturio.record.entities import NEWEST, RowChoice
 
 MOST_BLOCKS_EVER = 100_000
 """More blocks than anybody runs: a plan that has more was not made here."""
+CARRY_OVER_LEVEL = 0.05
+FEWEST_KINDS = 4
+"""Pairs of each kind without which nothing is said of carry-over."""
 MARGIN = 0.02
 """Ratios within 1.02 and 1 / 1.02 are the same."""
 NOT_INTERLEAVED = "unclear (not interleaved)"
+DISTURBED = "unclear (a run disturbs the next)"
+SETTLE_HINT = (
+    "what runs behind a run of the other version differs from what runs behind its own: zen compare"
+    " --run --settle runs each version once, uncounted, before each run that counts"
+)
 HINT = (
     "for verdicts, make the versions values of one parameter (version) of one study with REPEAT 20,"
     " run it with --order blocks, and compare its values:"
@@ -156,6 +166,8 @@ class Comparison:
         if NOT_INTERLEAVED in self.counts:
             hint = RUN_HINT.format(*self.names) if self.are_studies else HINT
             lines.append(f"the runs of both were not next to each other in random order; {hint}")
+        if DISTURBED in {self.overall.verdict, *self.counts}:
+            lines.append(SETTLE_HINT)
         return tuple(lines)
 
     @property
@@ -355,6 +367,7 @@ def compare(
     blocks = _blocks(first, second, metric, chosen, shared, points)
     judged = [pairs for pairs, _ in blocks.values() if pairs]
     judge = _Judge(sides, str(first.attrs.get("units", {}).get(metric, "")), margin, plan, judged)
+    judge.disturbance = judge.carry_over(judged)
     alpha = 1 - confidence
     pairs = tuple(judge.point(p, *blocks[p], alpha / max(len(judged), 1)) for p in points)
     names = _names(first, second, versions)
@@ -429,6 +442,25 @@ class _Judge:
         self._words = ("faster", "slower") if unit in TIMES else ("less", "more")
         # Of points that were decided earlier than others the last blocks are missing.
         self._reached = max((block for pairs in judged for _, block in pairs), default=0)
+        self.disturbance = 0.0
+        """How much a run of one version may have changed the next run."""
+
+    def carry_over(self, judged: Sequence[BlockPairs]) -> float:
+        """Return by how much pairs differ by the version that ran before them; 0 if by chance."""
+        pairs: list[BlockPair] = []
+        differences: list[float] = []
+        for blocks in judged:
+            of_point = [pair for block in blocks.values() for pair in block]
+            values = [self._difference([pair]) for pair in of_point]
+            middle = median(values)
+            pairs += of_point
+            differences += [value - middle for value in values]
+        same, other = split_by_predecessor(self._sides, pairs, differences)
+        if min(len(same), len(other)) < FEWEST_KINDS:
+            return 0.0
+        if rank_sum_chance(same, other) > CARRY_OVER_LEVEL:
+            return 0.0
+        return abs(median(other) - median(same))
 
     def point(
         self, point: Point, blocks: BlockPairs, differing: Sequence[str], alpha: float
@@ -484,6 +516,14 @@ class _Judge:
         verdict = self._verdict(estimate, blocks, needed, failures)
         return blocks, *self._shown(estimate), verdict
 
+    def _word(self, low: float, high: float) -> str:
+        """Return what an interval says by itself."""
+        less, more = self._words
+        within = math.log1p(self._margin) if self.is_ratio else 0.0
+        if -within <= low and high <= within:
+            return f"same (within {self._margin:.0%})" if self.is_ratio else "same"
+        return more if low > 0 else less if high < 0 else "unclear"
+
     def failures(self, points: Sequence[Point]) -> tuple[int, int]:
         first, second = (sum(s.failures.get(p, 0) for p in points) for s in self._sides)
         return first, second
@@ -505,12 +545,11 @@ class _Judge:
         if estimate.interval is None:
             return f"unclear ({blocks} blocks; {needed} needed)"
         low, high = estimate.interval
-        within = math.log1p(self._margin) if self.is_ratio else 0.0
         less, more = self._words
-        if -within <= low and high <= within:
-            verdict = f"same (within {self._margin:.0%})" if self.is_ratio else "same"
-        else:
-            verdict = more if low > 0 else less if high < 0 else "unclear"
+        verdict = self._word(low, high)
+        # The bias is that of a part of the pairs, so it is less than the disturbance.
+        if verdict != self._word(low - self.disturbance, high + self.disturbance):
+            return DISTURBED
         # Runs that failed might have been the slow ones: that side is never the better one.
         if verdict != "unclear" and (failures[0] > 0) != (failures[1] > 0):
             worse = more if failures[1] else less

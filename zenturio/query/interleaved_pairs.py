@@ -60,6 +60,10 @@ class BlockPair(NamedTuple):
     """The round and the repeat."""
     first: float
     second: float
+    leader: int
+    """Which version ran first: 0 or 1."""
+    started: float
+    """When that did."""
 
 
 class PairedRuns(NamedTuple):
@@ -247,8 +251,35 @@ def pair_runs(first: Sequence[MeasuredRun], second: Sequence[MeasuredRun]) -> Pa
         if not drawn and following.started >= run.ended:
             return PairedRuns((), ())
         a, b = (run, following) if side == 0 else (following, run)
-        pairs.append(BlockPair((a.round, a.repeat), a.value, b.value))
+        pairs.append(BlockPair((a.round, a.repeat), a.value, b.value, side, run.started))
     return PairedRuns(tuple(pairs), tuple(sorted(differing)))
+
+
+def split_by_predecessor(
+    sides: Sequence[StudyRuns], pairs: Sequence[BlockPair], differences: Sequence[float]
+) -> tuple[list[float], list[float]]:
+    """Return the *differences* of pairs that began behind a run of their first version, and others.
+
+    If a run of one version disturbs the next run more than a run of the other does, pairs behind a
+    run of the same version are not affected, and all others are, in the same direction. Pairs whose
+    predecessor was of another round, or still ran, tell nothing.
+    """
+    tables = [side.table for side in sides]
+    started, ended, rounds = (
+        np.concatenate([table.numbers(name) for table in tables])
+        for name in ("started", "ended", "round")
+    )
+    rounds = np.nan_to_num(rounds, nan=1)
+    versions = np.repeat([0, 1], [len(table.values) for table in tables])
+    order = np.argsort(started, kind="stable")
+    before = np.searchsorted(started[order], [pair.started for pair in pairs]) - 1
+    same: list[float] = []
+    other: list[float] = []
+    for pair, difference, at in zip(pairs, differences, before.tolist(), strict=True):
+        row = order[at]
+        if at >= 0 and rounds[row] == pair.block[0] and ended[row] <= pair.started:
+            (same if versions[row] == pair.leader else other).append(difference)
+    return same, other
 
 
 def conditions_that_differ(

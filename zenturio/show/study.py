@@ -166,6 +166,7 @@ class Study:
         repeat: str = "8:50",
         limit: int | None = None,
         budget: str = "",
+        settle: bool = False,
     ) -> Comparison:
         """Compare *other* with this study, as ``zen compare`` does; without it two parts of this.
 
@@ -173,10 +174,11 @@ class Study:
         the objective unless it is named. With *run* both are run next to each other first, *other*
         being the version that is judged; with a *commit* this study is, against the files of that
         commit. *repeat* are the least and the largest number of blocks; no block begins after the
-        *budget*, such as 10min.
+        *budget*, such as 10min. With *settle* each version runs once, uncounted, before each run
+        that counts.
         """
         if run:
-            return self._run_comparison(other, metric, commit, repeat, limit, budget)
+            return self._run_comparison(other, metric, commit, repeat, limit, budget, settle=settle)
         from zenturio.query import compare_studies  # noqa: PLC0415 - pandas takes its time
         from zenturio.show.charts.study_charts import default_metric  # noqa: PLC0415
 
@@ -196,13 +198,17 @@ class Study:
         repeat: str,
         limit: int | None,
         budget: str,
+        *,
+        settle: bool,
     ) -> Comparison:
         from zenturio.query import compare_studies  # noqa: PLC0415 - pandas takes its time
         from zenturio.query.comparison import MARGIN  # noqa: PLC0415
         from zenturio.study.paired import compared  # noqa: PLC0415 - it loads what runs
 
         plan, seconds = compared.read_blocks(repeat), compared.read_time(budget)
-        options = compared.PairedOptions(metric, limit=limit, plan=plan, seconds=seconds)
+        options = compared.PairedOptions(
+            metric, limit=limit, plan=plan, seconds=seconds, settle=settle
+        )
         names = [self.name, *([other.name] if other else [])]
         with open_or_use(self.db, create=True) as repository:
             versions = compared.compared_versions(
@@ -220,17 +226,21 @@ class Study:
         repeat: str = "8:50",
         limit: int | None = None,
         budget: str = "",
+        settle: bool = False,
     ) -> GateReport:
         """Run this study's files next to *baseline*, and judge them as ``zen gate`` does.
 
         *baseline* is a commit, a branch or ``NAME@NUMBER``; no block begins after the *budget*,
-        such as 10min. The report's ``state`` is ``worse``, ``no worse`` or ``unclear``.
+        such as 10min; *settle* as for `compare`. The report's ``state`` is ``worse``, ``no worse``
+        or ``unclear``.
         """
         from zenturio.show.gate_report import GateReport  # noqa: PLC0415 - it loads what runs
         from zenturio.study.paired import compared  # noqa: PLC0415
 
         plan, seconds = compared.read_blocks(repeat), compared.read_time(budget)
-        options = compared.PairedOptions(metric, limit=limit, plan=plan, seconds=seconds)
+        options = compared.PairedOptions(
+            metric, limit=limit, plan=plan, seconds=seconds, settle=settle
+        )
         with open_or_use(self.db, create=True) as repository:
             versions = compared.gated_versions(repository, self.name, baseline, options)
             return GateReport.of(compared.run_gate(repository, versions, options, worse))

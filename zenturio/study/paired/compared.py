@@ -39,6 +39,8 @@ class PairedOptions:
     """Whether one block is run first that does not count."""
     seconds: float | None = None
     """After so long no further block begins."""
+    settle: bool = False
+    """Whether a run of the same version that does not count comes before each run that does."""
     command: tuple[str, ...] = ()
     """The words behind ``zen`` that resume it."""
     planned: Callable[[RunPlan], None] = lambda _plan: None
@@ -49,8 +51,8 @@ class PairedOptions:
     ) -> PairedResult:
         """Run *study* with these options: see `PairedStudy.run`."""
         return study.run(
-            repository, design, blocks, seconds=self.seconds, planned=self.planned,
-            listener=self.listener,
+            repository, design, blocks, seconds=self.seconds, settle=self.settle,
+            planned=self.planned, listener=self.listener,
         )  # fmt: skip
 
     def metric_of(self, application: Application) -> str:

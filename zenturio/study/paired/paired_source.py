@@ -92,10 +92,12 @@ class PairedSource:
         seed: str,
         planned: int,
         seconds: float | None = None,
+        settle: bool = False,
     ) -> None:
         """*read* returns the value of a run; *planned* runs there are at the most.
 
-        After *seconds* no further block begins.
+        After *seconds* no further block begins. With *settle* each run that counts has one of the
+        same version before it that does not.
         """
         self.measured = MeasuredBlocks()
         self._design = design
@@ -108,6 +110,7 @@ class PairedSource:
         self._ready: deque[Experiment] = deque()
         self._pending: dict[str, tuple[str, int, int]] = {}
         self._is_decided = False
+        self._settle = settle
         self._seconds = math.inf if seconds is None else seconds
         self._end: float | None = None
         self.is_spent = False
@@ -149,10 +152,17 @@ class PairedSource:
             self._is_decided = True
             return False
         self._block = block
-        for turn, (label, point) in enumerate(self._shuffled(block), 1):
+        is_settled = self._settle and block.number != WARMUP
+        runs = (
+            (label, point, repeat)
+            for label, point in self._shuffled(block)
+            # Runs below 1 count nowhere: each block has one of its own.
+            for repeat in ((-block.number, block.number) if is_settled else (block.number,))
+        )
+        for turn, (label, point, repeat) in enumerate(runs, 1):
             position = RunPosition(ORDER, block.number, turn)
-            experiment = self._make(label, point, block.number, position)
-            self._pending[experiment.digest] = (label, point, block.number)
+            experiment = self._make(label, point, repeat, position)
+            self._pending[experiment.digest] = (label, point, max(repeat, WARMUP))
             self._ready.append(experiment)
         self._created += len(self._ready)
         return True

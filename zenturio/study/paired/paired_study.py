@@ -109,21 +109,23 @@ class PairedStudy:
         blocks: int,
         *,
         seconds: float | None = None,
+        settle: bool = False,
         planned: Callable[[RunPlan], None] = lambda _plan: None,
         listener: Callable[[RunProgress], None] = lambda _progress: None,
         place: PlaceOptions | None = None,
     ) -> PairedResult:
         """Run the blocks that *design* asks for, *blocks* at the most, and return their values.
 
-        After *seconds* no further block begins. One experiment runs at a time, so that nothing of
-        the study disturbs its neighbours.
+        After *seconds* no further block begins. With *settle* each run that counts has one of its
+        version before it that does not, so that none follows another version's. One experiment runs
+        at a time, so that nothing of the study disturbs its neighbours.
         """
         self.check_metric()
         sources: list[PairedSource] = []
         labels = self.labels or names_of(self.versions)
         makers: dict[str, tuple[Space, ExperimentGenerator]] = {}
         # Runs of a block; that of a warm-up is small beside all of them.
-        width = (self.abreast or len(labels)) * len(self.points)
+        width = (self.abreast or len(labels)) * len(self.points) * (1 + settle)
 
         def maker(label: str) -> tuple[Space, ExperimentGenerator]:
             if label not in makers:
@@ -139,8 +141,9 @@ class PairedStudy:
 
         def source(_generator: ExperimentGenerator, order: RunOrder) -> PairedSource:
             blocks_source = PairedSource(
-                design, make, self._read, seed=order.seed, planned=width * blocks, seconds=seconds
-            )
+                design, make, self._read, seed=order.seed, planned=width * blocks, seconds=seconds,
+                settle=settle,
+            )  # fmt: skip
             sources.append(blocks_source)
             return blocks_source
 
