@@ -32,11 +32,13 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from zenturio.errors import SafetyError
+from zenturio.errors import PlaceError, SafetyError
 
 _log = logging.getLogger(__name__)
 VARIABLE = "ZENTURIO_TRUST"
 _ID = "trust-id"
+_WRITTEN = ("zenturio.db", "work", "store", "builds")
+"""What each run writes to."""
 _MOST_SHOWN = 2000
 """Characters of one text that the question shows; the hash covers all of it."""
 
@@ -135,10 +137,29 @@ def begin(folder: Path) -> None:
     """
     if not folder.exists():
         check_home(next(parent for parent in folder.absolute().parents if parent.exists()))
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise PlaceError(
+                f"cannot create {folder}: {error.strerror or error}",
+                hint="name a folder of your own: zen run --work DIR, or ZENTURIO_WORK=DIR",
+            ) from error
     elif not _is_empty(folder):
+        _check_writable(folder)
         return
     _remember(_project_key(folder))
+
+
+def _check_writable(folder: Path) -> None:
+    """PlaceError where a project's data cannot be written to, as after a run of root's."""
+    for path in (folder, *(folder / name for name in _WRITTEN)):
+        if not path.exists() or os.access(path, os.W_OK):
+            continue
+        hint = "name a folder of your own: zen run --work DIR, or ZENTURIO_WORK=DIR"
+        if (owner := path.lstat().st_uid) != os.geteuid():
+            own = f"chown -R {user_name(os.geteuid())} {folder}"
+            hint = f"let {user_name(owner)} give it back: {own}; or {hint}"
+        raise PlaceError(f"cannot write to {path}, which belongs to {user_name(owner)}", hint=hint)
 
 
 def _is_empty(folder: Path) -> bool:

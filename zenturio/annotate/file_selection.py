@@ -258,12 +258,12 @@ class _Walk:
         if is_side(name):
             self.selection.sides.append(_followed(path, name))
             of = path.with_name(path.name.removesuffix(SIDE))
-            if not is_study(name) and of.is_file():
+            if not is_study(name) and os.path.isfile(of):  # noqa: PTH113 - as below
                 self.selection.files.append(_followed(of, name.removesuffix(SIDE)))
             return
         self.selection.files.append(_followed(path, name))
         side = path.with_name(path.name + SIDE)
-        if side.is_file():
+        if os.path.isfile(side):  # noqa: PTH113 - Path would raise for a name that is too long
             self.selection.sides.append(_followed(side, name + SIDE))
 
     def folder(self, folder: Path, prefix: str, above: tuple[str, ...]) -> None:

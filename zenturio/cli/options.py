@@ -51,12 +51,28 @@ def _agree(yes: bool) -> bool:
     return yes
 
 
+def _use_work_folder(folder: str) -> str:
+    if folder:
+        os.environ["ZENTURIO_WORK"] = os.path.abspath(folder)  # noqa: PTH100 - a text stays one
+    return folder
+
+
 Trust = Annotated[
     bool,
     typer.Option(
         "--trust",
         callback=_agree,
         help="Execute commands of settings and read files outside the project without asking.",
+    ),
+]
+Work = Annotated[
+    str,
+    typer.Option(
+        "--work",
+        callback=_use_work_folder,
+        metavar="DIR",
+        help="Keep database, results and folders of experiments below this folder; default: the"
+        " project's, or ZENTURIO_WORK.",
     ),
 ]
 Database = Annotated[

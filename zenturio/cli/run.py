@@ -115,6 +115,7 @@ def run(
     ] = False,
     same: Annotated[bool, typer.Option("--same", hidden=True)] = False,
     trust: options.Trust = False,  # noqa: ARG001 - its callback does it
+    work: options.Work = "",
     db: options.Database = None,
     json: options.Json = False,
 ) -> None:
@@ -135,6 +136,8 @@ def run(
     from zenturio.study.study_request import StudyRequest
 
     terminal.outlive_readers()
+    if work and not db:
+        db = _database_of_work_folder(begins=not dry_run)
     measured: MeasuredPoints | None = None
     if where:
         from zenturio.query import points_measured
@@ -185,6 +188,15 @@ def run(
         raise typer.Exit(130)
     if any(stage.failures for stage in stages):
         raise typer.Exit(3)
+
+
+def _database_of_work_folder(*, begins: bool) -> str:
+    """Return the database of --work, so that hints name it; the folder becomes the user's own."""
+    from zenturio.record.open import begin_project, locate
+
+    if begins:
+        begin_project()
+    return str(locate())
 
 
 def _plan(plan: RunPlan) -> str:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from zenturio.record.sql_repository import SQLRepository
 
 FOLDER = ".zenturio"
+WORK_VARIABLE = "ZENTURIO_WORK"
 FILE = "zenturio.db"
 WAIT = 60.0
 """Seconds to wait for a lock, or for a server to come back, unless ZENTURIO_DB_WAIT says more."""
@@ -108,7 +109,16 @@ def project_folder(start: Path | None = None) -> Path:
     The search ends at a folder that belongs to somebody else: a project that lies in /tmp or
     /scratch is not adopted by what others do below it. SafetyError if the project's own folder
     can be changed by others.
+
+    ZENTURIO_WORK names another folder, which holds the ``.zenturio`` of a project that is
+    read-only.
     """
+    if start is None and (work := os.environ.get(WORK_VARIABLE)):
+        folder = Path(work).absolute()
+        if (folder / FOLDER).is_dir():
+            trust.check_home(folder)
+            trust.check_owner(folder / FOLDER, "project folder")
+        return folder
     start_folder = (start or Path.cwd()).absolute()
     for folder in (start_folder, *start_folder.parents):
         if folder != start_folder and not trust.is_own(folder):

@@ -137,6 +137,9 @@ class SQLite:
                 f"no folder for the database {self.location}: {error.strerror}",
                 hint="choose another place with ZENTURIO_DB, or make the folder writable",
             ) from error
+        # SQLite's own mode leaves a group out, whatever the umask; its logs take that of the file.
+        with suppress(OSError):
+            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o666))
 
     def settle(self) -> None:
         self._settled = True

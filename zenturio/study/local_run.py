@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zenturio.annotate.model import Application, Goal
-from zenturio.errors import InputError, NotFoundError
+from zenturio.errors import InputError, NotFoundError, PlaceError
 from zenturio.execute.machine_json import own_machine
 from zenturio.execute.places import find_place, open_place
 from zenturio.experiment import ExperimentGenerator
@@ -25,6 +25,7 @@ from zenturio.study.driver.study_session import StudySession
 from zenturio.study.place_options import DEFAULT_PLACE, PlaceOptions
 from zenturio.study.point_selection import PointSelection
 from zenturio.study.study_request import MeasuredPoints, StudyRequest
+from zenturio.system.file_systems import is_noexec
 
 if TYPE_CHECKING:
     from zenturio.study.driver.search_source import SearchSpec
@@ -118,6 +119,8 @@ def run_session(
             hint="leave it out; conditions of each run are recorded all the same",
         )
     folder = project_folder() / FOLDER
+    if is_local:
+        _check_programs_start(session.application, folder)
     requests = CancelRequests(folder)
     opened = partial(
         open_place, place.place, folder, place.jobs, keep=place.keep, pin=place.pin,
@@ -134,6 +137,17 @@ def run_session(
             return pipeline.run(SlotPool(executor))
     with opened() as executor:
         return session.run(executor, planned, listener, lambda driver: driver.watch(requests))
+
+
+def _check_programs_start(application: Application, folder: Path) -> None:
+    """Raise PlaceError if a program of the experiments' own folders could not be started there."""
+    programs = [command.text.text.split(maxsplit=1)[:1] for command in application.runs]
+    own = [word for words in programs for word in words if "/" in word and word[0] not in "/{"]
+    if own and is_noexec(folder):
+        raise PlaceError(
+            f"{own[0]} cannot be started: {folder} lies on a file system that is mounted noexec",
+            hint="name a folder on another one: zen run --work DIR",
+        )
 
 
 def _plan(session: StudySession, place: PlaceOptions) -> RunPlan:

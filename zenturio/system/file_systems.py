@@ -39,6 +39,12 @@ def network_file_system(path: Path, mounts: Path = _MOUNTS) -> str | None:
     return kind if kind in NETWORK else None
 
 
+def is_noexec(folder: Path) -> bool:
+    """Return whether no program can be started from *folder*, or from where it will be created."""
+    path = next(p for p in (folder.absolute(), *folder.absolute().parents) if p.exists())
+    return bool(os.statvfs(path).f_flag & getattr(os, "ST_NOEXEC", 0))
+
+
 def _mounts(mounts: Path) -> Iterator[tuple[Path, str]]:
     """Yield folders and types of what is mounted."""
     try:
