@@ -17,6 +17,7 @@ from typing import Any
 from zenturio.errors import InputError, PluginError, did_you_mean
 from zenturio.expression import parse
 from zenturio.schedule.algorithm import describe, make, make_task_scheduler, names
+from zenturio.schedule.cluster.flexible import replay_flexible
 from zenturio.schedule.cluster.replay import Replay, read_job_log, replay
 from zenturio.schedule.formats.files import read_platform
 from zenturio.schedule.formats.plan_json import read_plan
@@ -500,7 +501,10 @@ def replay_log(
         policies = {name: policy for name, policy in made.items() if not hasattr(policy, "allot")}
     log = read_job_log(path)
     size = sum(machine.cores for machine in read_platform(on).machines) if on else 0
-    return [replay(log, policy, name, size) for name, policy in policies.items()]
+    return [
+        (replay_flexible if hasattr(policy, "allot") else replay)(log, policy, name, size)
+        for name, policy in policies.items()
+    ]
 
 
 def _path_in_folder(word: str, folder: Path) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 
 from zenturio.errors import InputError
 from zenturio.schedule.algorithm import Kind
-from zenturio.schedule.cluster.replay import JobLog, Replay
+from zenturio.schedule.cluster.replay import JobLog, Replay, cluster_size
 from zenturio.settings.schema import setting
 
 
@@ -74,11 +74,13 @@ class FlexiblePolicy(Protocol):
         ...
 
 
-def replay_flexible(log: JobLog, policy: FlexiblePolicy, name: str, size: int) -> Replay:
-    """Return the replay of *log* under *policy* on *size* processors.
+def replay_flexible(log: JobLog, policy: FlexiblePolicy, name: str, size: int = 0) -> Replay:
+    """Return the replay of *log* under *policy* on *size* processors, by default those of the log.
 
-    Raise InputError if the policy gives away what is not there. Cost: events x running jobs.
+    Raise InputError if no size is known, a job asks for more, or the policy gives away what is not
+    there. Cost: events x running jobs.
     """
+    size = cluster_size(log, size)
     cluster = FlexibleCluster(log, size, policy.settings)
     submit: list[float] = log.submit.tolist()
     left: list[float] = log.run.tolist()

@@ -238,10 +238,10 @@ def write_jobs(result: Replay, path: Path) -> None:
     write_text(path, (f"{line}\n" for line in lines))
 
 
-def replay(log: JobLog, policy: QueuePolicy | Any, name: str, size: int = 0) -> Replay:
-    """Return the replay of *log* under *policy* on *size* processors, by default those of the log.
+def cluster_size(log: JobLog, size: int = 0) -> int:
+    """Return the processors to replay *log* on: *size*, or those of the log.
 
-    Raise InputError if no size is known, a job needs more, or the policy starts what does not fit.
+    Raise InputError if neither is known, or a job needs more.
     """
     size = size or log.size
     if size < 1:
@@ -252,10 +252,15 @@ def replay(log: JobLog, policy: QueuePolicy | Any, name: str, size: int = 0) -> 
             f"a job needs {log.processors[widest]} processors; the cluster has {size}",
             hint=f"--on identical:{log.processors[widest]}",
         )
-    if hasattr(policy, "allot"):
-        from zenturio.schedule.cluster.flexible import replay_flexible  # noqa: PLC0415 - a cycle
+    return size
 
-        return replay_flexible(log, policy, name, size)
+
+def replay(log: JobLog, policy: QueuePolicy, name: str, size: int = 0) -> Replay:
+    """Return the replay of *log* under *policy* on *size* processors, by default those of the log.
+
+    Raise InputError if no size is known, a job needs more, or the policy starts what does not fit.
+    """
+    size = cluster_size(log, size)
     cluster = Cluster(log, size)
     run: list[float] = log.run.tolist()
     submit, count, arrived = cluster.submit, len(log), 0
