@@ -15,6 +15,7 @@ import pytest
 from needs import needs
 from parent_process import PARENT
 from zenturio.errors import ExpressionError, PlaceError, SafetyError
+from zenturio.execute import run_verdict
 from zenturio.execute.local import Local
 from zenturio.execute.local_runner import RunnerSettings
 from zenturio.experiment import ExperimentFile, Log, Missing, Recipe, Step
@@ -68,6 +69,15 @@ def test_a_flood_on_stdout_fills_neither_memory_nor_disk(place, zen, size):
     assert len(found.stdout.head) == len(found.stdout.tail) == SOON.log
     assert _peak() - before < 64 * 2**20
     assert sum(f.stat().st_size for f in zen.rglob("*") if f.is_file()) < 2**20
+
+
+def test_a_report_of_metrics_that_is_too_long_is_a_failure_and_says_so(place, monkeypatch):
+    monkeypatch.setattr(run_verdict, "LONGEST_REPORT", 1000)
+    report = """printf '{"a": %s}\\n' $(seq {}) >> $ZEN_METRICS"""
+    short = outcome(place, experiment(report.replace("{}", "90")))
+    assert (short.status, short.metrics["a"]) == ("ok", 90)
+    long = outcome(place, experiment(report.replace("{}", "150")))
+    assert (long.status, long.cause) == ("failed", "$ZEN_METRICS of 1000 bytes or more")
 
 
 @pytest.mark.parametrize("count", [1000, pytest.param(100_000, marks=pytest.mark.slow)])

@@ -12,7 +12,7 @@ from threading import Event
 from time import time
 from typing import Any
 
-from zenturio.execute import output_artifacts
+from zenturio.execute import output_artifacts, run_verdict
 from zenturio.execute.builds import BuildCache, BuildFailure, BuildResult
 from zenturio.execute.command_line import (
     allowed_threads,
@@ -48,7 +48,7 @@ from zenturio.experiment import (
     Status,
     Step,
 )
-from zenturio.experiment.inside import OutsideError, read_inside
+from zenturio.experiment.inside import OutsideError, open_inside
 
 _log = logging.getLogger(__name__)
 IDENTITY = "ZEN_EXPERIMENT"
@@ -375,6 +375,8 @@ def _read_report(path: str) -> bytes:
     """Return what the program appended to ``$ZEN_METRICS``; mostly there is nothing."""
     try:
         os.lstat(f"{path}/{REPORT}")
-        return read_inside(Path(path), REPORT)
+        report = open_inside(Path(path), REPORT)
     except (OSError, OutsideError):
         return b""
+    with os.fdopen(report, "rb") as file:
+        return file.read(run_verdict.LONGEST_REPORT)

@@ -12,6 +12,7 @@ from zenturio.execute.command_line import plain_words
 from zenturio.execute.machine_json import SlotUse, run_conditions
 from zenturio.execute.output_patterns import missing_outputs
 from zenturio.experiment import (
+    METRICS,
     Artifact,
     Evidence,
     Experiment,
@@ -30,6 +31,8 @@ IDLE_BUILD = (
     "and leave what it made before out of the application (.zenignore)"
 )
 """The remark of outcomes whose build did nothing."""
+LONGEST_REPORT = 64 * 2**20
+"""Bytes of ``$ZEN_METRICS`` that are read; hosts send no more either."""
 _HIDDEN = "the run was short, and smaller than its {}, which has {} B"
 
 
@@ -77,7 +80,10 @@ def run_outcome(
         metrics = meter.measure(experiment.values, evidence)
     if status == "ok":
         cause = (
-            run.fault() or missing_outputs(run.folder, recipe.required) or meter.lacking(metrics)
+            run.fault()
+            or missing_outputs(run.folder, recipe.required)
+            or _report_fault(run.reported)
+            or meter.lacking(metrics)
         )
         status = "failed" if cause else "ok"
     if status == "ok":
@@ -100,6 +106,11 @@ def run_outcome(
         conditions=run_conditions(facts, slots),
         **machine,
     )
+
+
+def _report_fault(reported: bytes) -> str:
+    """Say that metrics may be lacking, also some that nobody declared, and so nobody would miss."""
+    return "" if len(reported) < LONGEST_REPORT else f"${METRICS} of {LONGEST_REPORT} bytes or more"
 
 
 def judge_run(
