@@ -14,6 +14,7 @@ from zenturio.study.service import study_service
 from zenturio.study.service.slot_policy import StudyLoad, _ahead
 from zenturio.study.service.study_service import StudyService, SubmissionWorker
 from zenturio.study.service.submitted_program import SubmittedFolders
+from zenturio.system.processes import process_birth
 
 
 def worker(number=1, user="alice", submitted=100.0, **progress):
@@ -41,7 +42,8 @@ def test_what_ran_in_an_earlier_service_counts(done, unfinished, monkeypatch):
     alone, still = 3 * 2.0, (2.0 if unfinished else 0.0)
     assert resumed.facts(2.0) == {
         "total": 5, "done": done, "lent": 0, "place": "local", "studies": ["study1"],
-        "pid": os.getpid(), "host": socket.gethostname(), "spent": 6.0, "ran": 3,
+        "pid": os.getpid(), "host": socket.gethostname(), "born": process_birth(os.getpid()),
+        "spent": 6.0, "ran": 3,
         "alone": alone, "slowdown": round((60.0 + still) / alone, 3),
     }  # fmt: skip
 
