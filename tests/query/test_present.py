@@ -165,6 +165,16 @@ def test_a_study_without_files_has_all_its_points(project, repository):
     assert digests_outside(repository, "called") == frozenset()
 
 
+def test_versions_that_were_compared_twice_with_other_sets_have_all_their_points(
+    project, repository
+):
+    """No file declares what tells the versions apart."""
+    write("{ 1, 2 }")
+    rows = [{"n": n, "version": label} for n in (1, 2) for label in ("old", "new")]
+    ran(repository, rows, spaces=["one", "other"], parameters={"n": "int", "version": "str"})
+    assert digests_outside(repository, "p") == frozenset()
+
+
 def test_files_that_did_not_change_are_not_read_again(project, repository, monkeypatch):
     write("{ 1, 2 }")
     ran(repository, [1, 2])

@@ -22,13 +22,21 @@ from zenturio.space import Space
 
 
 def present_spaces(definition: StudyDefinition, *, archived: bool) -> list[Space]:
-    """The present space, and that of the last run where it had a ``--set``; none if unknown."""
+    """The present space, and that of the last run where it had a ``--set``; none if unknown.
+
+    It is unknown of a study of versions, too: no file declares the parameter that tells them apart.
+    """
     overrides = tuple(definition.notes.get("overrides", ()))
-    spaces = [] if archived else _scanned(definition, overrides)
     names = {field.name for field in definition.parameters if field.kind != SEED_KIND}
-    if spaces and names <= {parameter.name for parameter in spaces[-1].parameters}:
-        return spaces
-    return _read(lambda values: scan_kept(definition.sources, values), overrides)
+
+    def declares_all(spaces: Sequence[Space]) -> bool:
+        return bool(spaces) and names <= {parameter.name for parameter in spaces[-1].parameters}
+
+    present = [] if archived else _scanned(definition, overrides)
+    if declares_all(present):
+        return present
+    kept = _read(lambda values: scan_kept(definition.sources, values), overrides)
+    return kept if declares_all(kept) else []
 
 
 def present_space(repository: Repository, study: str) -> Space | None:
