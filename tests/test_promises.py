@@ -21,6 +21,9 @@ def test_each_promise_names_tests_that_exist(page):
             assert names, promise
             for name in names:
                 assert (ROOT / "tests" / name).is_file(), name
+                text = (ROOT / "tests" / name).read_text()
+                is_slow = re.search(r"^pytestmark = .*slow", text, re.MULTILINE)
+                assert not is_slow or f"`{name}` (slow)" in tests, f"{name} runs in test-all alone"
 
 
 def test_each_fault_names_tests_that_exist():
