@@ -102,3 +102,10 @@ def test_a_trial_waits_for_those_that_it_is_compared_with():
     assert race.is_behind(5, [30.0, 30.1]) is False
     assert race.is_behind(5, []) is True
     assert race.is_behind(2, [2.0, 2.1]) is False  # two repeats say too little of noise
+
+
+def test_an_outcome_of_an_experiment_that_the_search_has_not_proposed_changes_nothing():
+    source, _ = searched(budget=4)
+    trials, stranger = list(source.loop.trials), Generator().experiment({"n": 7}, 99)
+    source.complete(stranger, measured(stranger, 0.0))
+    assert (list(source.loop.trials), source.over) == (trials, True)
