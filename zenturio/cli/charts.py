@@ -46,8 +46,8 @@ def plot(
         typer.Option(
             metavar="line|bar|...",
             help="Kind of chart: line bar scatter box scaling pie heatmap surface; for searches: "
-            "convergence importance dependence slice pareto parallel; for hosts and times: gantt; "
-            "or one of a plug-in.",
+            "convergence importance dependence slice pareto parallel; for designs: "
+            "sensitivity; for hosts and times: gantt; or one of a plug-in.",
         ),
     ] = "line",
     x: Annotated[str, typer.Option("--x", help="Column along the x axis.")] = "",

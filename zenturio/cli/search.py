@@ -13,6 +13,7 @@ from zenturio.cli.results import All, OfMachine, OfRound
 if TYPE_CHECKING:
     from zenturio.experiment.signed_ranks import Interval
     from zenturio.query.importance import RankedSetting
+    from zenturio.query.sensitivity import Sensitivity
     from zenturio.show.study import TuningResult
     from zenturio.study.best_points import ScoredPoint
     from zenturio.study.tuning.tune import Tuning, TuningPlan
@@ -213,11 +214,20 @@ def sensitivity(
     design: Annotated[
         str,
         typer.Option(
-            metavar="KIND:N", help="saltelli:N or morris:N; default: that of the last run."
+            metavar="KIND:N",
+            help="saltelli:N, morris:N, lhs:N or sobol:N; default: that of the last run.",
         ),
     ] = "",
     seed: Annotated[
         int | None, typer.Option(help="Random seed of the design; default: that of the last run.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            help="Chart of the intervals: .html, .png, .svg or .pdf; - for the terminal.",
+        ),
     ] = None,
     machine: OfMachine = "",
     round_: OfRound = "",
@@ -229,7 +239,8 @@ def sensitivity(
     The study must have run the points of a design. After --design saltelli:N, "first" is the share
     of the variance that goes with a parameter alone, "total" with all its interactions (Sobol'
     indices). After --design morris:N, "size" is the mean absolute change when that parameter alone
-    changes. Intervals are 95% by bootstrap. Parameters tied by constraints are one factor.
+    changes. Parameters tied by constraints are one factor; Shapley effects divide the variance
+    among them, and after --design lhs:N or sobol:N among all. Intervals are 95%.
 
     Examples: zen run model.py --design saltelli:128; zen sensitivity model --metric error
     """
@@ -243,31 +254,56 @@ def sensitivity(
         answer = study_sensitivity(
             repository, study, chosen, metric, rows=RowChoice(machine, read_round(round_))
         )
+    if not json:
+        _tell_sensitivity(answer)
+    lines = [] if out is None else _sensitivity_picture(study, answer, out)
     if json:
-        output.facts(answer.facts())
-        return
-    unit = f" ({answer.unit})" if answer.unit else ""
-    what = "shares of the variance" if answer.shares else "changes"
-    typer.echo(f"{what} of {answer.metric}{unit}, {chosen.text}\n")
-    heads: tuple[str, ...]
-    rows: list[tuple[str, ...]]
+        output.facts(answer.facts() | ({"picture": str(out)} if out is not None else {}))
+    elif lines:
+        typer.echo("\n".join(["", *lines]))
+
+
+def _tell_sensitivity(answer: "Sensitivity") -> None:
+    of = f"{answer.metric} ({answer.unit})" if answer.unit else answer.metric
+    tables: list[tuple[str, tuple[str, ...], list[tuple[str, ...]]]] = []
     if answer.shares:
-        heads = ("factor", "first", "total", "matters")
-        rows = [
+        shares = [
             (s.factor, _estimate(s.first, s.first_interval),
              _estimate(s.total, s.total_interval), s.matters)
             for s in answer.shares
         ]  # fmt: skip
-    else:
-        heads = ("factor", "size", "mean", "spread")
-        rows = [
+        heads: tuple[str, ...] = ("factor", "first", "total", "matters")
+        tables.append((f"shares of the variance of {of}", heads, [*shares]))
+    if answer.effects:
+        changes = [
             (e.factor, _estimate(e.size, e.size_interval), f"{e.mean:.3g}", f"{e.spread:.3g}")
             for e in answer.effects
         ]
-    output.table(heads, rows)
-    typer.echo("")
+        tables.append((f"changes of {of}", ("factor", "size", "mean", "spread"), [*changes]))
+    if answer.shapley:
+        parts = [(e.parameter, _estimate(e.share, e.interval), e.matters) for e in answer.shapley]
+        heads = ("parameter", "share", "matters")
+        tables.append((f"Shapley effects on {of}", heads, [*parts]))
+    for title, columns, rows in tables:
+        typer.echo(f"{title}, {answer.design.text}\n")
+        output.table(columns, rows)
+        typer.echo("")
     for note in answer.notes:
         typer.echo(note)
+
+
+def _sensitivity_picture(study: str, answer: "Sensitivity", out: Path) -> list[str]:
+    """Write the chart to *out*, or return its lines for the terminal."""
+    from zenturio.cli.charts import TERMINAL
+    from zenturio.show.chart_files import save
+    from zenturio.show.charts.search_charts import sensitivity_chart
+    from zenturio.show.renderers.terminal import render_text
+
+    chart = sensitivity_chart(study, answer)
+    if str(out) == TERMINAL:
+        return render_text(chart)
+    save(chart, out)
+    return [f"chart: {out}"]
 
 
 def _estimate(value: float, interval: "Interval") -> str:

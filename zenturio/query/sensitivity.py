@@ -5,13 +5,18 @@ and others (2010), total by Jansen (1999), "Variance based sensitivity analysis 
 Computer Physics Communications 181, table 2 (b) and (f). Elementary effects come from a ``morris``
 design (Morris 1991; Campolongo and others 2007). Both need independent factors: parameters that
 constraints tie to each other are one factor.
+
+Shapley effects (Owen 2014; Song, Nelson, Staum 2016) divide the variance among all parameters, tied
+ones too. They are estimated from valid points that were drawn independently, by nearest neighbours
+(B. Broto, F. Bachoc, M. Depecker: Variance reduction for estimation of Shapley effects and
+adaptation to unknown input distribution, SIAM/ASA J. Uncertainty Quantification 8, 2020).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -42,8 +47,37 @@ RESAMPLES = 1000
 FEWEST = 10
 """Fewer complete rows or trajectories tell nothing."""
 
+FEWEST_POINTS = 20
+"""Fewer points have no Shapley effects."""
+
+MOST_TIED = 8
+"""Shapley effects take twice as long with each further parameter."""
+
+MOST_COMPARISONS = 1 << 25
+"""Distances that Shapley effects look at: those of all pairs, for each set of parameters."""
+
+NEIGHBOURS, HALVES = 3, 20
+"""Points whose values estimate a conditional variance, itself included; halves of the points by
+which an interval is estimated."""
+
+
+def most_points(parameters: int) -> int:
+    """Return from how many points Shapley effects of *parameters* are estimated; of more, a sample.
+
+    >>> most_points(4), most_points(8)
+    (1448, 362)
+    """
+    return math.isqrt(MOST_COMPARISONS >> parameters)
+
+
 Reals = np.ndarray[Any, np.dtype[np.float64]]
 Verdict = Literal["yes", "no", "not enough runs to tell"]
+
+
+def _verdict(interval: Interval) -> Verdict:
+    if interval.low > LEAST:
+        return "yes"
+    return "no" if interval.high < NEGLIGIBLE else "not enough runs to tell"
 
 
 @dataclass(frozen=True)
@@ -60,9 +94,22 @@ class FactorShare:
     @property
     def matters(self) -> Verdict:
         """Whether it matters, alone or together with others."""
-        if self.total_interval.low > LEAST:
-            return "yes"
-        return "no" if self.total_interval.high < NEGLIGIBLE else "not enough runs to tell"
+        return _verdict(self.total_interval)
+
+
+@dataclass(frozen=True)
+class ShapleyEffect:
+    """The part of a metric's variance that is due to one parameter, whatever it is tied to."""
+
+    parameter: str
+    share: float
+    """With its part of each interaction, and of what it shares with parameters tied to it."""
+    interval: Interval
+
+    @property
+    def matters(self) -> Verdict:
+        """Whether it matters."""
+        return _verdict(self.interval)
 
 
 @dataclass(frozen=True)
@@ -90,14 +137,17 @@ class Sensitivity:
     shares: tuple[FactorShare, ...] = ()
     effects: tuple[FactorEffect, ...] = ()
     used: int = 0
-    """Complete rows of a saltelli design, or trajectories."""
+    """Complete rows of a saltelli design, or trajectories; else points."""
     unit: str = ""
+    shapley: tuple[ShapleyEffect, ...] = ()
+    """Of each parameter, where constraints tie some, or the design has independent points."""
+    points: int = 0
+    """Points that these were estimated from."""
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader should know before believing the numbers."""
-        counted = "rows" if self.shares else "trajectories"
-        notes = [f"{self.used:,} of {self.design.number:,} {counted} have all results"]
+        notes = [f"{self.used:,} of {self.design.number:,} {self.design.counted} have all results"]
         unknown = [share for share in self.shares if share.matters == "not enough runs to tell"]
         if unknown:
             # The width of an interval falls with the root of the number of rows.
@@ -108,6 +158,19 @@ class Sensitivity:
                 f"not enough runs to tell whether it matters: {names}; about {rows:,} rows are"
                 f" needed (--design saltelli:{rows})"
             )
+        most = most_points(len(self.shapley))
+        if self.shapley:
+            sampled = f", by a sample of {most:,}" if self.points > most else ""
+            notes.append(f"Shapley effects of {self.points:,} independent points{sampled}")
+        if vague := [effect for effect in self.shapley if effect.matters not in ("yes", "no")]:
+            widest = max(effect.interval.high - effect.interval.low for effect in vague)
+            points = math.ceil(min(self.points, most) * (widest / NEGLIGIBLE) ** 2)
+            number = -(-points // 2) if self.shares else points
+            names = ", ".join(effect.parameter for effect in vague)
+            needed = f"about {points:,} points are needed (--design {self.design.kind}:{number})"
+            if points > most:
+                needed = f"at least {most:,} points are needed, which may be too few"
+            notes.append(f"not enough runs to tell by Shapley effects: {names}; {needed}")
         return tuple(notes)
 
     def facts(self) -> dict[str, Any]:
@@ -139,6 +202,16 @@ class Sensitivity:
                 }
                 for e in self.effects
             ],
+            "shapley": [
+                {
+                    "parameter": e.parameter,
+                    "share": e.share,
+                    "interval": [e.interval.low, e.interval.high],
+                    "matters": e.matters,
+                }
+                for e in self.shapley
+            ],
+            "points": self.points,
             "notes": list(self.notes),
         }
 
@@ -220,6 +293,86 @@ def elementary_effects(
     return tuple(sorted(effects, key=lambda effect: -effect.size)), used
 
 
+def shapley_effects(
+    distances: Reals, values: Reals, parameters: Sequence[str], noise: float = 0.0
+) -> tuple[ShapleyEffect, ...]:
+    """Return the Shapley effects of *values* at independent points of a space, the largest first.
+
+    *distances* between all pairs of points, for each of the *parameters*; *noise* is the variance
+    of a value that no parameter explains. The interval is that of random halves of the points,
+    widened by what twice as many points change on average: neighbours are then nearer.
+    """
+    rng = np.random.default_rng(0)
+    # Of neighbours that are equally near any may be taken, but not always the first ones.
+    distances = distances + rng.random(distances.shape) * 1e-9
+    points = len(values)
+    shares = _shapley_shares(distances, values, noise)
+    halves = []
+    for _ in range(HALVES):
+        rows = rng.permutation(points)[: points // 2]
+        halves.append(_shapley_shares(distances[:, rows][:, :, rows], values[rows], noise))
+    # The variance of an estimate is that of estimates from random halves (delete-half jackknife).
+    half_width = 1.96 * np.std(halves, axis=0, ddof=1)
+    shift = np.mean(halves, axis=0) - shares
+    lows, highs = shares - half_width - shift.clip(0), shares + half_width + (-shift).clip(0)
+    effects = (
+        ShapleyEffect(name, float(share), Interval(float(low), float(high)))
+        for name, share, low, high in zip(parameters, shares, lows, highs, strict=True)
+    )
+    return tuple(sorted(effects, key=lambda effect: -effect.share))
+
+
+def _shapley_shares(distances: Reals, values: Reals, noise: float) -> Reals:
+    """Return the share of the variance of *values* that is due to each parameter."""
+    count = len(distances)
+    variance = float(values.var(ddof=1))
+    if variance <= 0:
+        return np.zeros(count)
+    remaining: list[float] = []
+    """By set of parameters, as bits: the variance that is left when all others are known."""
+    for varying in range(1 << count):
+        known = [at for at in range(count) if not varying >> at & 1]
+        if not varying:
+            remaining.append(min(noise, variance))
+        elif not known:
+            remaining.append(variance)
+        else:
+            near = np.argpartition(distances[known].sum(axis=0), NEIGHBOURS - 1, axis=1)
+            remaining.append(float(values[near[:, :NEIGHBOURS]].var(axis=1, ddof=1).mean()))
+    shares = np.zeros(count)
+    for at in range(count):
+        for varying in range(1 << count):
+            if not varying >> at & 1:
+                weight = 1 / (count * math.comb(count - 1, varying.bit_count()))
+                shares[at] += weight * (remaining[varying | 1 << at] - remaining[varying])
+    return shares / variance
+
+
+def point_distances(points: Sequence[Point], parameters: Sequence[str]) -> Reals:
+    """Return the distances between all *points*, for each parameter, from 0 to 1.
+
+    Numbers are as far apart as their ranks; different texts, and active and inactive, are 1 apart.
+    """
+    return np.stack([_distances([point[name] for point in points]) for name in parameters])
+
+
+def _distances(column: Sequence[Any]) -> Reals:
+    is_number = [isinstance(v, int | float) and not isinstance(v, bool) for v in column]
+    if all(number or value is None for number, value in zip(is_number, column, strict=True)):
+        present = np.unique([float(v) for v in column if v is not None])
+        last = max(len(present) - 1, 1)
+        ranks = [np.nan if v is None else np.searchsorted(present, v) / last for v in column]
+        places = np.array(ranks, dtype=np.float64)
+        apart = np.abs(places[:, None] - places)
+        missing = np.isnan(places)
+        apart[missing[:, None] != missing] = 1.0
+        apart[missing[:, None] & missing] = 0.0
+        return apart
+    codes = pd.factorize(np.array([repr(value) for value in column]))[0]
+    different: Reals = (codes[:, None] != codes).astype(np.float64)
+    return different
+
+
 def _percentiles(samples: Reals) -> Interval:
     """Return the middle 95% of bootstrap *samples*.
 
@@ -244,10 +397,10 @@ def study_sensitivity(
     Repeats of a point count by their mean. InputError where the design is of another kind, or where
     too few of its points have results.
     """
-    if design.kind not in ("saltelli", "morris"):
+    if design.kind == "covering":
         raise InputError(
             f"a design {design.text} has no sensitivity",
-            hint="run one that has: zen run FILE --design saltelli:128, or morris:10",
+            hint="run one that has: zen run FILE --design saltelli:128, morris:10 or lhs:200",
         )
     space = present_space(repository, study)
     if space is None:
@@ -259,28 +412,73 @@ def study_sensitivity(
     metric = metric or _only_metric(frame.attrs["metrics"], study)
     names = [name for name in frame.attrs["parameters"] if name in frame]
     keys = zip(*(frame[name].tolist() for name in names), strict=True)
-    measured = _means(keys, real_column(frame, metric))  # type: ignore[arg-type] # a mapping, too
+    measured, noise = _means(keys, real_column(frame, metric))  # type: ignore[arg-type] # a mapping, too
     points = design.points(space)
     values = np.array([measured.get(_key(point, names), math.nan) for point in points])
     factors = design.factors(space)
     labels = [", ".join(names) for names in factors]
     unit = str(frame.attrs["units"].get(metric, ""))
+    independent = _independent(design, factors, points, values)
     if design.kind == "saltelli":
         shares, used = variance_shares(values, labels)
         least, answer = FEWEST, Sensitivity(metric, design, shares, (), used, unit)
+        if shares and any(len(names) > 1 for names in factors):
+            answer = _with_shapley(answer, factors, *independent, noise)
+    elif design.kind != "morris":
+        least, used = FEWEST_POINTS, len(independent[1])
+        answer = Sensitivity(metric, design, (), (), used, unit)
+        if used >= least:
+            answer = _with_shapley(answer, factors, *independent, noise)
     else:
         paths = values.reshape(-1, len(factors) + 1)
         effects, used = elementary_effects(paths, _changes(points, factors), labels)
         least, answer = 2, Sensitivity(metric, design, (), effects, used, unit)
-    if not (answer.shares or answer.effects):
-        counted = "rows" if design.kind == "saltelli" else "trajectories"
+    if not (answer.shares or answer.effects or answer.shapley):
         raise InputError(
-            f"not enough runs: {used} of {design.number} {counted} of {design.text}"
+            f"not enough runs: {used} of {design.number} {design.counted} of {design.text}"
             f" (seed {design.seed}) have all results, at least {least} are needed",
             hint=f"run them: zen run FILE --design {design.kind}:{max(design.number, least)}"
             f" --seed {design.seed}",
         )
     return answer
+
+
+def _independent(
+    design: Design, factors: Sequence[object], points: Sequence[Point], values: Reals
+) -> tuple[list[Point], Reals]:
+    """Return the points of *design* that were drawn independently and have a value."""
+    # The other rows of a saltelli design are mixed of its first two blocks.
+    count = 2 * len(points) // (len(factors) + 2) if design.kind == "saltelli" else len(points)
+    has_value = np.flatnonzero(np.isfinite(values[:count]))
+    return [points[at] for at in has_value.tolist()], values[has_value]
+
+
+def _with_shapley(
+    answer: Sensitivity,
+    factors: Sequence[Sequence[str]],
+    points: Sequence[Point],
+    values: Reals,
+    noise: float,
+) -> Sensitivity:
+    """Return *answer* with the Shapley effects of the parameters of all *factors*."""
+    named = [name for names in factors for name in names]
+    parameters = [name for name in named if len({point[name] for point in points}) > 1]
+    if len(parameters) > MOST_TIED:
+        if answer.shares:
+            return answer
+        raise InputError(
+            f"{len(parameters)} parameters are too many for Shapley effects: at most {MOST_TIED}",
+            hint="zen run FILE --design saltelli:128, or a smaller space: --set NAME=VALUE",
+        )
+    if len(points) < FEWEST_POINTS or not parameters:
+        return answer
+    chosen = np.arange(len(points))
+    most = most_points(len(parameters))
+    if len(chosen) > most:
+        chosen = np.random.default_rng(0).choice(chosen, most, replace=False)
+    distances = point_distances([points[at] for at in chosen.tolist()], parameters)
+    effects = shapley_effects(distances, values[chosen], parameters, noise)
+    return replace(answer, shapley=effects, points=len(points))
 
 
 def _only_metric(metrics: Sequence[str], study: str) -> str:
@@ -296,13 +494,19 @@ def _only_metric(metrics: Sequence[str], study: str) -> str:
 Key = tuple[object, ...]
 
 
-def _means(keys: Any, values: Reals) -> Mapping[Key, float]:
-    """Return the mean of the values of each key."""
+def _means(keys: Any, values: Reals) -> tuple[Mapping[Key, float], float]:
+    """Return the mean of the values of each key, and the variance of such a mean by repeats."""
     values_by_key: dict[Key, list[float]] = {}
     for key, value in zip(keys, values.tolist(), strict=True):
         if math.isfinite(value):
             values_by_key.setdefault(tuple(map(_plain, key)), []).append(value)
-    return {key: math.fsum(numbers) / len(numbers) for key, numbers in values_by_key.items()}
+    means = {key: math.fsum(numbers) / len(numbers) for key, numbers in values_by_key.items()}
+    squares = math.fsum(
+        (number - means[key]) ** 2 for key, numbers in values_by_key.items() for number in numbers
+    )
+    counts = [len(numbers) for numbers in values_by_key.values()]
+    freedom = sum(counts) - len(counts)
+    return means, squares / freedom * len(counts) / sum(counts) if freedom else 0.0
 
 
 def _key(point: Point, names: Sequence[str]) -> Key:

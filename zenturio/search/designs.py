@@ -63,6 +63,11 @@ class Design:
         """``saltelli:128``"""
         return f"{self.kind}:{self.number}"
 
+    @property
+    def counted(self) -> str:
+        """What the number counts: points, rows or trajectories."""
+        return KINDS[self.kind][1]
+
     def points(self, space: Space) -> tuple[Point, ...]:
         """Return the points of the design in its order; some may be equal."""
         genome = Genome(space, self.seed)

@@ -18,9 +18,9 @@ from zenturio.show.chart import Chart, Errors
 
 Pairs = Sequence[tuple[str, str]]
 """The query string of an address, as names and values."""
-Source = Literal["groups", "rows", "search", "attempts"]
+Source = Literal["groups", "rows", "search", "attempts", "design"]
 """What a kind is made from: groups of experiments, experiments one by one, the points of a search,
-or the latest attempts with their times."""
+the latest attempts with their times, or the points of a design."""
 
 MOST_STUDIES = 12
 MOST_METRICS = 6
@@ -121,6 +121,7 @@ BUILT_IN: Mapping[str, ChartKind] = {
         _kind("slice", "Search", "search", "y objective axes log", log="xy"),
         _kind("pareto", "Search", "search", "objective log", label="Pareto front", log="xyz"),
         _kind("parallel", "Search", "search", "y objective axes", label="Parallel axes"),
+        _kind("sensitivity", "Search", "design", "y"),
         _kind("gantt", "Runs", "attempts", "colour", label="Gantt chart"),
     )
 }

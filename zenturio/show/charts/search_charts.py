@@ -13,6 +13,7 @@ import pandas as pd
 from zenturio.annotate.grammar import read
 from zenturio.annotate.model import ObjectiveStatement
 from zenturio.errors import ExpressionError, InputError, Passage, did_you_mean
+from zenturio.experiment.signed_ranks import Interval
 from zenturio.expression import Expression, Value, parse
 from zenturio.query import importances, study_frame
 from zenturio.query.aggregates import Origins
@@ -20,6 +21,7 @@ from zenturio.query.forest import Dependence, forest_shares
 from zenturio.query.frames import as_reals
 from zenturio.query.importance import UNKNOWN
 from zenturio.query.points_outside import present_space
+from zenturio.query.sensitivity import Sensitivity
 from zenturio.record import Repository
 from zenturio.record.entities import NEWEST, RowChoice
 from zenturio.search.objective import Direction
@@ -43,6 +45,7 @@ from zenturio.show.charts.chart_table import (
     label_of,
     levels,
 )
+from zenturio.show.renderers.plotly import NotebookChart
 from zenturio.space import Space
 
 Superlative = Literal["least", "greatest"]
@@ -769,6 +772,39 @@ def _dependence_panel(table: ChartTable, dependence: Dependence) -> Panel:
         axis = replace(axis, categories=None, is_spread=False, log=log, ticks=ticks,
                        ends=(places[0], places[-1]))  # fmt: skip
     return Panel(marks=(Points("", 0, places, dependence.means, low=low, high=high),), x=axis)
+
+
+def sensitivity_chart(study: str, answer: Sensitivity, title: str = "") -> Chart:
+    """Return bars with the shares or effects of each factor, and their 95% intervals."""
+    series: dict[str, list[tuple[str, float, Interval]]] = {}
+    if answer.shares:
+        series["first order"] = [(s.factor, s.first, s.first_interval) for s in answer.shares]
+        series["total"] = [(s.factor, s.total, s.total_interval) for s in answer.shares]
+    if answer.shapley:
+        series["Shapley"] = [(e.parameter, e.share, e.interval) for e in answer.shapley]
+    if answer.effects:
+        series["mean absolute change"] = [
+            (e.factor, e.size, e.size_interval) for e in answer.effects
+        ]
+    bars = [
+        Bars(
+            name, rank, tuple(item[0] for item in items), tuple(item[1] for item in items),
+            tuple(item[2].low for item in items), tuple(item[2].high for item in items),
+        )
+        for rank, (name, items) in enumerate(series.items())
+    ]  # fmt: skip
+    ends = [0.0, *(end for bar in bars for end in (*bar.low, *bar.high))]
+    what = f"change of {answer.metric}" if answer.effects else "share of the variance"
+    return NotebookChart(
+        "sensitivity",
+        title or f"{study}: sensitivity of {answer.metric}, {answer.design.text}",
+        "; ".join(["bars: 95 % intervals", *answer.notes[1:], answer.notes[0]]),
+        ChartAxis("factor", categories=tuple(dict.fromkeys(x for bar in bars for x in bar.x))),
+        ChartAxis(what, answer.unit if answer.effects else "", ends=(min(ends), max(ends))),
+        (Panel(marks=tuple(bars)),),
+        colour=ChartAxis(""),
+        levels=tuple(series),
+    )
 
 
 _BUILDERS: Mapping[str, Callable[[ChartTable, Sequence[ChartObjective]], Chart]] = {

@@ -61,6 +61,8 @@ def draw_chart(repository: Repository, query: ChartQuery) -> ChartResult:
         )
     if source == "attempts":
         return _draw_gantt(repository, query)
+    if source == "design":
+        return _draw_sensitivity(repository, query)
     if source == "search":
         table, query = _search_table(repository, query)
         # The table has a column for each objective; neither text names a column of it.
@@ -98,6 +100,25 @@ def _draw_gantt(repository: Repository, query: ChartQuery) -> ChartResult:
     )
     chart = schedule_charts.experiments_gantt(table, colour=query.colour, title=query.title)
     return ChartResult(chart, query, str(table.attrs["sql"]), len(chart.rectangles))
+
+
+def _draw_sensitivity(repository: Repository, query: ChartQuery) -> ChartResult:
+    from zenturio.query.sensitivity import study_sensitivity  # noqa: PLC0415 - loads pandas
+    from zenturio.show.charts.search_charts import sensitivity_chart  # noqa: PLC0415
+    from zenturio.study.last_options import read_design  # noqa: PLC0415
+
+    if len(query.studies) != 1:
+        raise InputError("a sensitivity chart shows one study", hint="name one")
+    for part in ("where", "x", "z", "colour", "facet", "axes", "log"):
+        if getattr(query, part):
+            raise InputError(
+                f"a sensitivity chart has no {part} to choose", hint="only its metric: y"
+            )
+    (study,) = query.studies
+    design = read_design(study, repository.definition(study).notes)
+    answer = study_sensitivity(repository, study, design, query.y_column, rows=query.row_choice)
+    chart = sensitivity_chart(study, answer, title=query.title)
+    return ChartResult(chart, query, "", answer.used)
 
 
 def _search_table(repository: Repository, query: ChartQuery) -> tuple[pd.DataFrame, ChartQuery]:

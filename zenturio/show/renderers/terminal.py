@@ -74,7 +74,12 @@ def _bar_lines(chart: Chart, marks: Sequence[Bars]) -> list[str]:
         names = [f"{shorten(str(name), 28):>{name_width}}" for name in mark.x]
         width = round(BAR_WIDTH * max(0.0, *mark.y) / longest) if longest else BAR_WIDTH
         axis = chart.x if mark.is_lying else chart.y
-        lines += text_bars(names, mark.y, unit=axis.unit, width=width)
+        bars = text_bars(names, mark.y, unit=axis.unit, width=width)
+        ends = zip(mark.low, mark.high, strict=True) if mark.low else [()] * len(bars)
+        lines += [
+            f"{bar} [{pair[0]:.4g}, {pair[1]:.4g}]" if pair and math.isfinite(pair[0]) else bar
+            for bar, pair in zip(bars, ends, strict=True)
+        ]
     return lines[1:] if lines and not lines[0] else lines
 
 
