@@ -95,6 +95,15 @@ def test_more_processors_than_can_be_shown_are_counted(folder):
     assert told.out.endswith("12 of 20 processors\n")
 
 
+@pytest.mark.slow
+def test_warm_compiles_the_algorithms_once(folder):
+    parts = json.loads(zen("warm", "--json", cwd=folder).out)
+    by_name = {part["name"]: part for part in parts}
+    assert {"simulation", "heft", "ga", "tabu"} <= set(by_name)
+    assert not by_name["ga"]["skipped"]
+    assert "ga" in zen("warm", cwd=folder).out
+
+
 def test_algorithms_are_listed_with_their_kinds_and_settings(folder):
     told = zen("algorithms", cwd=folder)
     rows = {

@@ -4,12 +4,14 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from zenturio.cli import output
 from zenturio.cli.options import Json
+from zenturio.errors import ZenError
 
 if TYPE_CHECKING:
     from zenturio.schedule.algorithm import AlgorithmDescription
@@ -40,6 +42,7 @@ def add_to(app: typer.Typer) -> None:
     """Register the verbs of this module in *app*."""
     app.command()(schedule)
     app.command()(algorithms)
+    app.command()(warm)
 
 
 def schedule(
@@ -176,6 +179,59 @@ def algorithms(
         _tell_one(descriptions[0])
     for message in map(str, broken):
         typer.echo(message, err=True)
+
+
+WARMED = "wien2k:kpoints=2"
+"""A workflow that is planned in no time: what remains is compiling."""
+EFFORTS = {"evaluations": "50", "moves": "50", "generations": "2", "effort": "0.1"}
+"""Settings of algorithms that search, and values with which they end at once."""
+
+
+def warm(json: Json = False) -> None:
+    """Compile the scheduling algorithms before their first use.
+
+    Else the first plan with each algorithm compiles it. The code is kept beside the program, or in the
+    user's cache; an administrator runs this once after an installation.
+
+    Example: zen warm
+    """
+    from functools import partial
+
+    from zenturio.schedule.algorithm import describe, names
+    from zenturio.schedule.commands import PlanRequest, SimulationRequest
+    from zenturio.schedule.model.metrics import metrics
+
+    def plan(name: str, settings: dict[str, str]) -> None:
+        metrics(PlanRequest(WARMED, "identical:2", name, settings=settings).plan())
+
+    def simulate() -> None:
+        request = SimulationRequest(WARMED, "identical:2", algorithm="heft")
+        problem = request.problem()
+        request.played(problem, request.what(problem), 0)
+
+    steps: list[tuple[str, Any]] = [("simulation", simulate)]
+    for description in map(describe, names()):
+        if description.kind in {"static", "moldable"}:
+            named = {setting.name for setting in description.settings}
+            settings = {name: value for name, value in EFFORTS.items() if name in named}
+            steps.append((description.name, partial(plan, description.name, settings)))
+    if not json:
+        typer.echo(f"compiling {len(steps)} parts: one to three minutes the first time")
+    compiled: list[dict[str, Any]] = []
+    for number, (name, step) in enumerate(steps, 1):
+        begin = monotonic()
+        reason = ""
+        try:
+            step()
+        except ZenError as error:  # it plans other workflows, or needs a package
+            reason = str(error).splitlines()[0]
+        seconds = monotonic() - begin
+        compiled.append({"name": name, "seconds": round(seconds, 3), "skipped": reason})
+        if not json:
+            told = f"skipped: {reason}" if reason else f"{seconds:.1f} s"
+            typer.echo(f"{number}/{len(steps)} {name}: {told}")
+    if json:
+        output.facts(compiled)
 
 
 def read_times(text: str) -> "TaskTimes":

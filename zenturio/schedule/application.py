@@ -11,5 +11,6 @@ VERBS = {
     "schedule": ("schedule", "Plan which task of a workflow runs where and when."),
     "simulate": ("simulate", "Simulate a workflow on machines that change."),
     "algorithms": ("schedule", "List the scheduling algorithms and their settings."),
+    "warm": ("schedule", "Compile the scheduling algorithms before their first use."),
 }
 """Each verb: the module of ``zenturio.cli`` that holds it, and its line in ``zen --help``."""
