@@ -1,17 +1,22 @@
 """PostgreSQL keeps the contract, and what is particular to a server."""
 
 import contextlib
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import psycopg
 import pytest
+from sqlalchemy import make_url
 
 from record import oracle
 from record.worker import DEFINITION, STUDY, drive
 from zenturio.errors import RecordError
 from zenturio.record import DriverProcess, database, schema_version
 from zenturio.record.open import dialect_at, open_repository
+from zenturio.record.postgresql import ServerURL
 from zenturio.record.repository import Repository
 from zenturio.testing.executor import until
 from zenturio.testing.experiments import experiment, outcome
@@ -150,6 +155,57 @@ def crowded(postgres, postgres_url):
                 yield url
         finally:
             admin.execute("DROP ROLE lonely")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql:///lab",
+        "postgresql://host",
+        "postgresql://me@host:5433/lab",
+        "postgresql+psycopg://me:p%40s%3As@host/lab",
+        "postgresql://me:@host/lab?sslmode=require",
+        "postgresql://[::1]:5433/lab",
+        "postgresql://me@/lab?host=/run/pg&options=-csearch_path%3Da%20-cx%3D1",
+    ],
+)
+def test_a_url_has_the_parts_that_others_find_in_it(url):
+    expected, parsed = make_url(url), ServerURL.parse(url)
+    assert parsed.user == (expected.username or "")
+    assert parsed.password == expected.password
+    assert parsed.host == (expected.host or "")
+    assert parsed.port == str(expected.port or "")
+    assert parsed.database == (expected.database or "")
+    assert dict(parsed.query) == expected.query
+    assert ServerURL.parse(parsed.text) == replace(parsed, query=tuple(sorted(parsed.query)))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [1, None, 2**40], [2**70, 1], [0.5, 1.0, None], ["a", None], [b"a", None], [None, None],
+    ],
+)  # fmt: skip
+def test_columns_of_new_rows_are_taken_whatever_their_values_are(postgres, values):
+    column = {"a": "text", b"a": "bytea", 0.5: "real", 2**70: "numeric"}.get(values[0], "bigint")
+    for kind in {column, "text"} if values == [None, None] else {column}:
+        with postgres.connect() as connection:
+            connection.execute(f"CREATE TEMPORARY TABLE t (x {kind})")
+            rows = [(value,) for value in values]
+            dialect_at("postgresql:///x").insert_new(connection.cursor(), "t", ["x"], rows)
+            assert connection.execute("SELECT x FROM t").fetchall() == rows
+
+
+def test_a_short_command_on_a_server_loads_no_sqlalchemy(postgres_ready):
+    """It would take a third of the time."""
+    probe = (
+        "import atexit, sys; from zenturio.cli import main\n"
+        "atexit.register(lambda: print('sqlalchemy' in sys.modules))\n"
+        "sys.argv = ['zen', 'list', '--db', sys.argv[1]]; main()"
+    )
+    words = [sys.executable, "-c", probe, postgres_ready]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "False", done
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ class PooledConnection(Protocol):
 
 
 class Connections(Protocol):
-    """Where connections come from: an Engine of SQLAlchemy is one, too."""
+    """Where connections come from."""
 
     def raw_connection(self) -> PooledConnection: ...
 
@@ -57,10 +57,18 @@ class Connections(Protocol):
 
 
 class ConnectionPool:
-    """Connections that *connect* opens; safe to share among threads, and after a fork."""
+    """Connections that *connect* opens; safe to share among threads, and after a fork.
 
-    def __init__(self, connect: Callable[[], Any]) -> None:
+    *is_idle* tells whether one that comes back is in no transaction.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[], Any],
+        is_idle: Callable[[Any], bool] = lambda connection: not connection.in_transaction,
+    ) -> None:
         self._connect = connect
+        self._is_idle = is_idle
         self._pid = os.getpid()
         self._idle: deque[Any] = deque()  # its methods are atomic: no lock is needed
 
@@ -77,8 +85,12 @@ class ConnectionPool:
         return _Loan(connection, lambda: self._give_back(connection, idle))
 
     def _give_back(self, connection: Any, idle: deque[Any]) -> None:
-        if connection.in_transaction:
-            connection.rollback()
+        try:
+            if not self._is_idle(connection):
+                connection.rollback()
+        except Exception:  # noqa: BLE001 - whatever broke it, the next one gets another
+            connection.close()
+            return
         if idle is self._idle and len(idle) < MOST_IDLE:
             idle.append(connection)
         else:

@@ -21,14 +21,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError
-
 from zenturio import trust
 from zenturio.errors import InputError, PlaceError, RecordError, SafetyError
 from zenturio.record import study_views
 from zenturio.record.database import Database, Transaction
-from zenturio.record.postgresql import PostgreSQL
+from zenturio.record.postgresql import PostgreSQL, ServerURL
 from zenturio.record.sql_names import LONGEST, literal, quoted
 
 VARIABLE = "ZENTURIO_SQL_URL"
@@ -183,7 +180,7 @@ def grant_reading(database: Database, role: str, *, execute: bool) -> Grant:
 def connect(kind: PostgreSQL) -> Any:
     """Return a connection of a reader's login; PlaceError if the server does not let it in."""
     try:
-        pooled = kind.engine().raw_connection()
+        return kind.connect()  # not of a pool: whatever SQL does to the session ends with it
     except Exception as error:
         if not (kind.lost(error) or kind.refuses(error)):
             raise
@@ -195,9 +192,6 @@ def connect(kind: PostgreSQL) -> Any:
             else "let the administrator add this line at the top of pg_hba.conf, and reload the"
             f" server: {kind.login_rule()}",
         ) from error
-    connection = pooled.driver_connection
-    pooled.detach()  # to be closed, not kept: whatever SQL did to the session goes with it
-    return connection
 
 
 def _check_login(database: Database) -> None:
@@ -225,14 +219,11 @@ def identity_of(database: Database) -> Identity:
     return Identity(name, schema, user, int(system))
 
 
-def _parsed(url: str) -> Any:
+def _parsed(url: str) -> ServerURL:
     try:
-        parsed = make_url(url)
-    except (ArgumentError, ValueError) as error:
+        return ServerURL.parse(url)
+    except ValueError as error:
         raise InputError(f"{VARIABLE} is not a PostgreSQL URL") from error
-    if parsed.get_backend_name() not in {"postgresql", "postgres"}:
-        raise InputError(f"{VARIABLE} is not a PostgreSQL URL")
-    return parsed
 
 
 def _login(database: Database, role: str, password: str, *, exists: bool) -> list[str]:

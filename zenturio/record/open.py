@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from pathlib import Path
 from tempfile import mkdtemp
@@ -24,6 +25,7 @@ FILE = "zenturio.db"
 WAIT = 60.0
 """Seconds to wait for a lock, or for a server to come back, unless ZENTURIO_DB_WAIT says more."""
 
+_SQLITE_URL = re.compile(r"sqlite(\+\w+)?:///(?P<path>[^?]+)(\?.*)?")
 _HINT = "a path, sqlite:///path/to/file.db, or postgresql://user@host/database"
 
 
@@ -174,18 +176,15 @@ def dialect_at(place: str | Path) -> DatabaseDialect:
 
     if isinstance(place, Path) or "://" not in place:
         return SQLite(Path(place), wait_seconds())
-    from sqlalchemy.engine import make_url  # noqa: PLC0415
-    from sqlalchemy.exc import ArgumentError  # noqa: PLC0415
-
     kind = place.partition("://")[0].partition("+")[0]
-    try:
-        url = make_url(place)
-    except (ArgumentError, ValueError) as error:
-        raise InputError(f"not a {kind} URL", hint=_HINT) from error
-    if kind == "sqlite" and url.database and not url.host:
-        return SQLite(Path(url.database), wait_seconds())
+    if kind == "sqlite" and (file := _SQLITE_URL.fullmatch(place)):
+        return SQLite(Path(file["path"]), wait_seconds())
     if kind in {"postgresql", "postgres"}:
-        from zenturio.record.postgresql import PostgreSQL  # noqa: PLC0415
+        from zenturio.record.postgresql import PostgreSQL, ServerURL  # noqa: PLC0415
 
+        try:
+            url = ServerURL.parse(place)
+        except ValueError as error:
+            raise InputError(f"not a {kind} URL", hint=_HINT) from error
         return PostgreSQL(url, wait_seconds())
     raise InputError(f"no database can be kept at {kind}://…", hint=_HINT)

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
-from urllib.parse import quote
-
-from sqlalchemy import URL, Engine, create_engine
-from sqlalchemy.exc import DBAPIError
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import parse_qsl, quote, unquote
 
 from zenturio.errors import Diagnostic, PlaceError, RecordError, ZenError
 from zenturio.install_hint import extra_hint
 from zenturio.record.codec import Form
-from zenturio.record.database import Cursor
-from zenturio.record.schema import metadata
+from zenturio.record.database import ConnectionPool, Cursor
 
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
+_URL = re.compile(
+    r"postgres(?:ql)?(?:\+\w+)?://"
+    r"(?:(?P<user>[^:/@]*)(?::(?P<password>[^@]*))?@)?"
+    r"(?:\[(?P<ipv6>[^/?\]]+)\]|(?P<host>[^/:?]*))(?::(?P<port>\d*))?"
+    r"(?:/(?P<database>[^?]*))?(?:\?(?P<query>.*))?"
+)
 _FEW = 20
 """Up to so many rows, COPY costs more than it saves."""
 _SECRETS = ("password", "sslpassword")
@@ -31,6 +37,56 @@ _REFUSED = re.compile(
 )
 """A server that is there and answers so does not change its mind while we wait."""
 _NUMERIC = Form.REAL | Form.INTEGER | Form.BIG
+
+
+@dataclass(frozen=True, slots=True)
+class ServerURL:
+    """A URL of a database on a server, as libpq has it."""
+
+    user: str = ""
+    password: str | None = None
+    host: str = ""
+    port: str = ""
+    database: str = ""
+    query: tuple[tuple[str, str], ...] = ()
+
+    @staticmethod
+    def parse(text: str) -> ServerURL:
+        """Return the parts of *text*; ValueError if that is no such URL."""
+        match = _URL.fullmatch(text)
+        if match is None:
+            raise ValueError("no URL of PostgreSQL")
+        part = {name: unquote(word or "") for name, word in match.groupdict().items()}
+        return ServerURL(
+            part["user"],
+            part["password"] if match["password"] is not None else None,
+            part["host"] or part["ipv6"],
+            part["port"],
+            part["database"],
+            tuple(parse_qsl(match["query"] or "", keep_blank_values=True)),
+        )
+
+    def value(self, name: str) -> str:
+        """Return a value of the query; several as libpq lists them."""
+        return ",".join(value for key, value in self.query if key == name)
+
+    def arguments(self) -> dict[str, str]:
+        """Return what a connection takes."""
+        named = {"user": self.user, "host": self.host, "port": self.port, "dbname": self.database}
+        given = {name: value for name, value in named.items() if value}
+        return given | {name: self.value(name) for name, _ in self.query}
+
+    @property
+    def text(self) -> str:
+        user = quote(self.user, safe=" +")
+        login = f"{user}:{quote(self.password, safe=' +*')}" if self.password is not None else user
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        query = "&".join(f"{quote(k, safe='')}={quote(v, safe='')}" for k, v in sorted(self.query))
+        return (
+            f"postgresql://{login}{'@' if login else ''}{host}{':' if self.port else ''}{self.port}"
+            f"{'/' if self.database or query else ''}{quote(self.database, safe='')}"
+            f"{'?' if query else ''}{query}"
+        )
 
 
 class PostgreSQL:
@@ -56,73 +112,74 @@ class PostgreSQL:
     now = "extract(epoch FROM clock_timestamp())::double precision"
     session_user = "session_user::text"  # current_user would be who SET ROLE names
 
-    def __init__(self, url: URL, wait: float) -> None:
-        secrets = {name: url.query[name] for name in _SECRETS if name in url.query}
+    def __init__(self, url: ServerURL, wait: float) -> None:
+        secrets = {name: url.value(name) for name in _SECRETS if url.value(name)}
         if url.password:
             secrets["password"] = url.password
-        self._secrets = {name: word for name, word in secrets.items() if isinstance(word, str)}
+        self._secrets = secrets
         self.secrets = tuple(self._secrets.values())
         # What is secret goes to the driver beside the URL: nobody who shows that shows it.
-        plain = url.difference_update_query(_SECRETS).set(drivername="postgresql+psycopg")
-        self._url = plain._replace(password=None)  # set() would keep the password
+        plain = tuple((name, value) for name, value in url.query if name not in _SECRETS)
+        self._url = replace(url, password=None, query=plain)
         self.wait = wait
-        self.location = self._url.set(
-            drivername="postgresql", password="***" if self._secrets else None
-        ).render_as_string(hide_password=True)
+        self.location = replace(self._url, password="***" if self._secrets else None).text
 
     @property
     def errors(self) -> tuple[type[Exception], ...]:
-        return (DBAPIError, _psycopg().Error)
+        return (_psycopg().Error,)
 
-    def connections(self) -> Engine:
-        return self.engine()
+    def connections(self) -> ConnectionPool:
+        return ConnectionPool(self.connect, is_idle=_is_idle)
+
+    def connect(self) -> Any:
+        """Return a new connection, which commits by itself: we say BEGIN ourselves."""
+        return _psycopg().connect(
+            autocommit=True,
+            **{
+                **self._url.arguments(),
+                "application_name": "zenturio",
+                "connect_timeout": "10",
+                **self._asked(),
+                **self._secrets,
+            },
+        )
 
     def engine(self) -> Engine:
-        try:
-            return create_engine(
-                self._url,
-                max_overflow=-1,
-                paramstyle="format",
-                isolation_level="AUTOCOMMIT",  # we say BEGIN ourselves
-                connect_args={
-                    "application_name": "zenturio",
-                    "connect_timeout": 10,
-                    **self._asked(),
-                    **self._secrets,
-                },
-            )
-        except ImportError as error:
-            raise PlaceError(
-                "PostgreSQL needs psycopg, which is not installed",
-                hint=extra_hint("postgresql"),
-            ) from error
+        from sqlalchemy import create_engine  # noqa: PLC0415 - most commands do without
+
+        return create_engine(
+            self._url.text.replace("postgresql:", "postgresql+psycopg:", 1),
+            creator=self.connect,
+            max_overflow=-1,
+            paramstyle="format",
+            isolation_level="AUTOCOMMIT",
+        )
 
     def within(self, schema: str) -> PostgreSQL:
         """Return the same server, with another schema for everything."""
         name = '"' + schema.replace('"', '""') + '"'
-        server_options = self._url.query.get("options", "")
-        options = server_options if isinstance(server_options, str) else " ".join(server_options)
-        url = self._url.update_query_dict({
-            "options": f"{options} -c search_path={_escaped(name)}".strip(), **self._secrets,
-        })  # fmt: skip
-        return PostgreSQL(url.set(drivername="postgresql"), self.wait)
+        options = f"{self._options} -c search_path={_escaped(name)}".strip()
+        others = (pair for pair in self._url.query if pair[0] != "options")
+        query = (*others, ("options", options), *self._secrets.items())
+        return PostgreSQL(replace(self._url, query=query), self.wait)
 
     def as_user(self, user: str, password: str) -> PostgreSQL:
         """Return the same server and database, with another login."""
-        url = self._url.set(drivername="postgresql", username=user, password=password)
-        return PostgreSQL(url, self.wait)
+        return PostgreSQL(replace(self._url, user=user, password=password), self.wait)
 
     def login_rule(self) -> str:
         """Return the line of pg_hba.conf that lets this login in by its password."""
-        user, host = self._url.username, self._url.host or self._url.query.get("host", "")
-        is_local = not host or str(host).startswith("/")
-        line = f"{'local' if is_local else 'host'} {self._url.database} {user}"
+        host = self._url.host or self._url.value("host")
+        is_local = not host or host.startswith("/")
+        line = f"{'local' if is_local else 'host'} {self._url.database} {self._url.user}"
         return f"{line} scram-sha-256" if is_local else f"{line} samenet scram-sha-256"
 
+    @property
+    def _options(self) -> str:
+        return " ".join(value for name, value in self._url.query if name == "options")
+
     def _asked(self) -> dict[str, str]:
-        server_options = self._url.query.get("options", "")
-        options = server_options if isinstance(server_options, str) else " ".join(server_options)
-        return {"options": f"{options} -c lock_timeout={round(self.wait * 1000)}".strip()}
+        return {"options": f"{self._options} -c lock_timeout={round(self.wait * 1000)}".strip()}
 
     def missing(self) -> bool:
         return False
@@ -154,12 +211,12 @@ class PostgreSQL:
     def insert_new(
         self, cursor: Cursor, table: str, names: Sequence[str], rows: Sequence[Sequence[Any]]
     ) -> None:
-        kinds = metadata.tables[table].c
-        arrays = ", ".join(f"%s::{kinds[name].type.compile(_dialect())}[]" for name in names)
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        arrays = ", ".join(f"%s::{_array_type(column)}" for column in columns)
         cursor.execute(
             f"INSERT INTO {table} ({', '.join(names)}) SELECT * FROM unnest({arrays})"
             " ON CONFLICT DO NOTHING",
-            [list(column) for column in zip(*rows, strict=True)],
+            columns,
         )
 
     def draw(self, cursor: Cursor, count: int) -> list[int]:
@@ -236,9 +293,8 @@ class PostgreSQL:
 
     def for_programs(self) -> tuple[str, dict[str, str]]:
         """Return the URL for PostgreSQL's programs, and its secrets for their environment."""
-        plain = self._url.set(drivername="postgresql").render_as_string(hide_password=False)
-        variables = {"password": "PGPASSWORD"}
-        return plain, {variables[n]: word for n, word in self._secrets.items() if n in variables}
+        password = self._secrets.get("password")
+        return self._url.text, {} if password is None else {"PGPASSWORD": password}
 
     def explain(self, error: Exception) -> ZenError:
         message = self.hide(" ".join(str(error).split()))
@@ -312,13 +368,32 @@ def _either(sql: Mapping[str, str], templates: Mapping[str, str]) -> str:
     return f"coalesce({', '.join(parts)})" if len(parts) > 1 else (parts or ["NULL"])[0]
 
 
-def _dialect() -> Any:
-    from sqlalchemy.dialects import postgresql  # noqa: PLC0415 - only who uses it needs it
+def _array_type(values: Sequence[Any]) -> str:
+    """Return the type of an array of these values, which any column for them takes by assignment.
 
-    return postgresql.dialect()  # type: ignore[no-untyped-call]
+    Those of the tables would do as well; to know them loads SQLAlchemy.
+    """
+    kinds = {type(value) for value in values}
+    if bytes in kinds:
+        return "bytea[]"
+    if str in kinds:
+        return "text[]"
+    if float in kinds:
+        return "double precision[]"
+    is_big = any(value is not None and not -(2**63) <= value < 2**63 for value in values)
+    return "numeric[]" if is_big else "bigint[]"
+
+
+def _is_idle(connection: Any) -> bool:
+    """Return whether a connection is in no transaction; an error if it is broken."""
+    return bool(connection.info.transaction_status == _psycopg().pq.TransactionStatus.IDLE)
 
 
 def _psycopg() -> Any:
-    import psycopg  # noqa: PLC0415 - an extra: only those who use it have it
-
+    try:
+        import psycopg  # noqa: PLC0415 - an extra: only those who use it have it
+    except ImportError as error:
+        raise PlaceError(
+            "PostgreSQL needs psycopg, which is not installed", hint=extra_hint("postgresql")
+        ) from error
     return psycopg
