@@ -77,6 +77,14 @@ def test_a_metric_that_depends_on_nothing_is_rarely_said_to_depend():
         chance_of_constant(table, "y", ["n"], kinds=["constant"])
 
 
+def test_a_step_beyond_all_squares_is_not_taken_and_not_told():
+    random = np.random.default_rng(40)
+    n = np.repeat([1.0, 2, 4, 8, 16, 32, 64], 4)
+    table = {"n": n, "y": n * 7e-4 * (1 + 0.2 * random.random(28) ** 4)}
+    kinds = ["linear", "power", "logarithmic"]
+    assert chance_of_constant(table, "y", ["n"], kinds=kinds, permutations=19) == 1 / 20
+
+
 @pytest.mark.parametrize("noise", ["equal", "relative"])
 def test_a_band_holds_new_values_about_as_often_as_it_says(noise):
     hits, widths = 0, []

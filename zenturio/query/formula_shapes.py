@@ -235,7 +235,8 @@ class GrowthShape:
 
         def cost(coefficients: np.ndarray) -> float:
             off = (y - self.values(columns, coefficients)) * root
-            return float(off @ off) if np.isfinite(off).all() else np.inf
+            with np.errstate(over="ignore"):  # a step may go as far as 1e200: infinitely dear
+                return float(off @ off) if np.isfinite(off).all() else np.inf
 
         best, least = start, cost(start)
         for _ in range(50):
