@@ -190,8 +190,8 @@ EFFORTS = {"evaluations": "50", "moves": "50", "generations": "2", "effort": "0.
 def warm(json: Json = False) -> None:
     """Compile the scheduling algorithms before their first use.
 
-    Else the first plan with each algorithm compiles it. The code is kept beside the program, or in the
-    user's cache; an administrator runs this once after an installation.
+    Else the first plan with each algorithm compiles it. The code is kept beside the program, or in
+    the user's cache; an administrator runs this once after an installation.
 
     Example: zen warm
     """
