@@ -20,7 +20,7 @@ from study.oracle import alive
 from study.places import Held
 from zenturio.annotate.model import Repeat
 from zenturio.annotate.scan import read_goals, scan
-from zenturio.errors import AnnotationError, InputError, PlaceError
+from zenturio.errors import AnnotationError, PlaceError
 from zenturio.experiment import ExperimentGenerator
 from zenturio.record import maintenance
 from zenturio.record.open import open_repository
@@ -519,14 +519,55 @@ def test_a_program_and_other_files_beside_a_stage_are_not_taken_for_it(three):
         run("solve.sh")
 
 
-def test_a_search_does_not_wait_for_stages(three):
+def searched(path, engine="random", trials=3, objective="MINIMIZE wtime", **more):
+    application = scan(path)
+    return run_locally(
+        application, select_points(application.space, limit=0), **more,
+        search=read_search(engine, [], str(trials), [], 0), goals=read_goals(objective, application),
+    )  # fmt: skip
+
+
+def test_a_search_runs_what_its_points_need_of_earlier_stages_and_that_once(three):
+    (three / "solve.sh").write_text(SOLVE + "#ZEN$ PARAM way = { 1:5 }\n")
+    summary = searched("solve.sh", trials=12)
+    (mesh,) = summary.before
+    assert (summary.ok, summary.ended, summary.unfinished) == (12, "budget", 0)
+    points = [key[:2] for key in told("solve", "got")]
+    assert mesh.ok == len(set(points)) < 8
+    assert told("solve", "got") == {key: f"mesh {key[0]} {key[1]}" for key in told("solve", "got")}
+    again = searched("solve.sh", trials=12)
+    assert (again.cached, again.ok, again.before[0].cached) == (12, 0, mesh.ok)
+    assert again.best == summary.best
+
+
+def test_a_search_waits_for_all_that_agree_with_a_point_through_several_stages(three):
+    summary = searched("plot.sh", trials=1)
+    assert [each.ok for each in (*summary.before, summary)] == [4, 4, 1]
+
+
+def test_a_point_whose_stage_failed_is_a_failed_trial_and_not_run(three):
+    (three / "mesh.sh").write_text(MESH.replace("mkdir", '[ "$1" -le 2 ] || exit 3; mkdir'))
+    summary = searched("solve.sh", "hill", trials=8)
+    (mesh,) = summary.before
+    assert (mesh.ok, mesh.failed, summary.ok, summary.blocked) == (4, 4, 4, 4)
+    assert (summary.failed, summary.ended, summary.best.at["n"] <= 2) == (0, "budget", True)
+
+
+def test_a_search_that_ends_early_leaves_nothing_waiting(three):
     application = scan("solve.sh")
-    hunt = read_search("random", [], "3", [], 0)
-    wanted = read_goals("MINIMIZE wtime", application)
-    with pytest.raises(InputError, match="is not searched"):
-        run_locally(
-            application, select_points(application.space, limit=0), search=hunt, goals=wanted
-        )
+    summary = run_locally(
+        application, select_points(application.space, limit=0),
+        search=read_search("random", [], "8", ["target=1000"], 0),
+        goals=read_goals("MINIMIZE wtime", application),
+    )  # fmt: skip
+    assert summary.ended == "target"
+    assert summary.ok <= 3
+
+
+def test_a_value_that_no_earlier_stage_has_ends_a_search(three):
+    (three / "mesh.sh").write_text(MESH.replace("{ 1:4 }", "{ 1 }"))
+    with pytest.raises(AnnotationError, match="stage mesh has no experiment where n ="):
+        searched("solve.sh", trials=8)
 
 
 def test_many_experiments_that_meet_in_few_values_are_few_nodes(tmp_path):

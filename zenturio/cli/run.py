@@ -200,6 +200,8 @@ def _database_of_work_folder(*, begins: bool) -> str:
 
 
 def _plan(plan: RunPlan) -> str:
+    if plan.is_as_needed:
+        return f"{_before(plan)}study {plan.study}: each experiment when the search first needs it"
     repeats = f" x {plan.repeats} repeats" if plan.repeats > 1 else ""
     if plan.least is not None:
         repeats = f" x {plan.least} to {plan.repeats} repeats {plan.until}"

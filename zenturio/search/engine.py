@@ -44,6 +44,9 @@ class SearchProblem:
     slots: int | None = None
     """How many points are evaluated at a time, None if nobody says; an engine may propose more
     points before it knows the results of others."""
+    shared: tuple[tuple[str, ...], ...] = ()
+    """Parameters for whose values something is made first, such as a mesh, and once: a point costs
+    less if another one has the same values. An engine may prefer it."""
 
 
 class Engine(Protocol):

@@ -182,6 +182,9 @@ POOL = 20
 """The number of best rows from which new candidates are made."""
 BRANCH_CHANCE = 0.25
 """The share of proposals that are confined to a branch of a conditional space."""
+EQUAL = 0.1
+"""Standard deviations of levelled losses by which bounds of two rows may differ, so that the
+cheaper one is proposed."""
 LEVEL = 0.3
 """Offset of the logarithm of losses: smaller values stretch differences among the best."""
 
@@ -352,7 +355,21 @@ class KrigingSearch(GeneratorEngine):
             if not len(best):
                 return self._anything()
             targets = [self._variations(best, count)]
-        return best[:1]
+        return best[self._cheapest(best[bounds <= bounds[0] + EQUAL]) :][:1]
+
+    def _cheapest(self, rows: Ints) -> int:
+        """Return the first of *rows*, nearly equal ones, that shares most with earlier rows."""
+        shared = self.problem.shared
+        if not shared:
+            return 0
+        earlier = self.genome.columns(self.rows_of([*self.evaluated, *self.unanswered]))
+        columns = self.genome.columns(rows)
+        counts = [0] * len(rows)
+        for names in shared:
+            made = set(zip(*(earlier[name] for name in names), strict=True))
+            values = zip(*(columns[name] for name in names), strict=True)
+            counts = [count + (v in made) for count, v in zip(counts, values, strict=True)]
+        return counts.index(max(counts))
 
     def _resolution(self, model: GaussianProcess) -> Ints:
         """Return the steps of each gene below which two rows are one."""

@@ -51,6 +51,8 @@ class RunPlan:
     """When the repeats of a point suffice."""
     warmup: int = 0
     """Runs of each point that do not count."""
+    is_as_needed: bool = False
+    """Whether the search of a later stage says which of its experiments run."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,16 +90,25 @@ class SearchSpec:
         }
 
     def loop(
-        self, space: Space, goals: Sequence[Goal], known: Mapping[Point, Scores] | None = None
+        self,
+        space: Space,
+        goals: Sequence[Goal],
+        known: Mapping[Point, Scores] | None = None,
+        shared: tuple[tuple[str, ...], ...] = (),
     ) -> SearchLoop:
-        """Return the search on its way; InputError if it is not one for this engine or space."""
+        """Return the search on its way; InputError if it is not one for this engine or space.
+
+        *shared* as `SearchProblem` has it.
+        """
         if not goals:
             raise InputError(
                 "a search needs an objective",
                 hint="write ZEN$ OBJECTIVE MAXIMIZE metric, or --objective 'MINIMIZE wtime'",
             )
         directions = Directions(tuple(goal.direction for goal in goals))
-        task = SearchProblem(space, directions, self.seed, self.budget.trials, slots=self.slots)
+        task = SearchProblem(
+            space, directions, self.seed, self.budget.trials, slots=self.slots, shared=shared
+        )
         engine = make(self.engine, task, self.settings)
         if self.learn_from:
             names = [parameter.name for parameter in space.dimensions]

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from heapq import heapify, heappop, heappush
-from pathlib import Path
 from threading import Lock, Thread
 from typing import NamedTuple
 
 from zenturio.annotate.model import Application, Repeat, Until
-from zenturio.errors import InputError, PlaceError
-from zenturio.experiment import Artifact, Experiment, ExperimentFile, ExperimentGenerator, Outcome
+from zenturio.errors import InputError
+from zenturio.experiment import Experiment, ExperimentGenerator, Outcome
 from zenturio.experiment.experiment import Kinds, RunPosition
-from zenturio.experiment.identity import content_digest, framed_digest
 from zenturio.experiment.repeat_rule import StopReason
 from zenturio.experiment.used_inputs import ask_versions
-from zenturio.expression.scalar_functions import text_of
 from zenturio.record import Repository
 from zenturio.space import Point
 from zenturio.study.driver.experiment_source import ExperimentSource
@@ -33,7 +28,6 @@ from zenturio.study.driver.stop_requests import CancelRequests, stop_on_signals
 from zenturio.study.driver.study_driver import StudyDriver
 from zenturio.study.driver.study_session import StudySession
 from zenturio.study.stages.stage_graph import (
-    FinishedExperiment,
     NumberedPoint,
     Stage,
     StageGraph,
@@ -41,22 +35,8 @@ from zenturio.study.stages.stage_graph import (
     built_on,
     stages_of,
 )
-from zenturio.study.study_definition import with_recorded_versions
-
-LARGE = 2**20
-"""Files beyond so many bytes are named by where they are kept, not carried along."""
-READABLE = 0o644
-
-
-@dataclass(frozen=True)
-class StageInputs:
-    """What an experiment gets of those that it waited for."""
-
-    files: tuple[ExperimentFile, ...] = ()
-    digest: str = ""
-    """Of which experiments they are; empty where nothing was waited for."""
-    former: str = ""
-    """The same of their former digests."""
+from zenturio.study.stages.stage_inputs import InputReader
+from zenturio.study.study_definition import recorded_notes, with_recorded_versions
 
 
 class StageExperiment(NamedTuple):
@@ -88,9 +68,11 @@ class StageSource:
     stops: Counter[StopReason] = field(default_factory=Counter)
     _open: dict[int, tuple[Point, PointRuns]] = field(default_factory=dict)
     """Where results say how often a point runs: those that have begun, and may need more runs."""
-    _inputs: dict[StageNode, StageInputs] = field(default_factory=dict)
     _turns: Counter[int] = field(default_factory=Counter)
     """How many experiments of each block were handed out."""
+
+    def __post_init__(self) -> None:
+        self._reader = InputReader(self.graph, self.repository)
 
     def __iter__(self) -> Iterator[Experiment]:
         while experiment := self._next():
@@ -128,6 +110,8 @@ class StageSource:
     def _next(self) -> Experiment | None:
         """Make the most urgent experiment, if there is one."""
         for node, points in self.graph.fresh(self.stage):
+            if self.graph.grows:
+                self.total += len(points) * len(self.repeat.numbers)
             numbers = self.repeat.numbers[: self.repeat.at_once]
             self._pending[node] = [self._repeated(p, number) for p in points for number in numbers]
             heapify(self._pending[node])
@@ -150,10 +134,10 @@ class StageSource:
                 self._push(node)
             position = self._position(repeat)
             made = self.generator.experiment(point, repeat, position, index=number)
-            experiment = self._with_inputs(made, node)
+            experiment = self._reader.attach(made, node)
             if not pending:
                 del self._pending[node]
-                self._inputs.pop(node, None)
+                self._reader.forget(node)
             return experiment
         return None
 
@@ -173,85 +157,6 @@ class StageSource:
     def _urgency(self, node: StageNode) -> tuple[int, tuple[float, ...]]:
         """Return where the next experiment of a node stands in the order: its rank, and its key."""
         return self.graph.rank(node), self._pending[node][0].key
-
-    def _with_inputs(self, experiment: Experiment, node: StageNode) -> Experiment:
-        """Return *experiment* with its inputs, which are part of its identity."""
-        if node not in self._inputs:
-            self._inputs[node] = self._gathered(node)
-        inputs = self._inputs[node]
-        if not inputs.digest:
-            return experiment
-        former = experiment.former and _after(experiment.former, inputs.former)
-        return replace(
-            experiment,
-            digest=_after(experiment.digest, inputs.digest),
-            files=(*experiment.files, *inputs.files),
-            program=None,  # it and the point are not all that names the experiment
-            key=b"",
-            former=former,
-        )
-
-    def _gathered(self, node: StageNode) -> StageInputs:
-        files: list[ExperimentFile] = []
-        digests: list[str] = []
-        former: list[str] = []
-        for link, finished, single in self.graph.inputs(node):
-            name = self.graph.stages[link.stage].name
-            until = self.graph.stages[link.stage].application.repeat.until
-            # How many repeats there are beyond the least is an outcome, like the bytes of files.
-            sure = [d for d in finished if until is None or d.repeat <= until.least]
-            asked = [until.text] if until is not None else []
-            digests += [name, *asked, *(done.digest for done in sure)]
-            former += [name, *asked, *(done.former for done in sure)]
-            for number, done in enumerate(finished, 1):
-                folder = name if single else f"{name}/{number}"
-                artifacts = self.repository.artifacts(done.digest, done.attempt)
-                files += [_filed(artifact, folder) for artifact in artifacts]
-            files.append(_table(name, finished, single=single))
-        if not digests:
-            return StageInputs()
-        whole, before = (framed_digest(map(str.encode, texts)) for texts in (digests, former))
-        return StageInputs(tuple(files), whole, before)
-
-
-def _after(digest: str, inputs: str) -> str:
-    """Return the digest of an experiment that gets the files of others."""
-    return framed_digest(text.encode() for text in ("after", digest, inputs))
-
-
-def _filed(artifact: Artifact, folder: str) -> ExperimentFile:
-    """Return a file that an earlier experiment left, as one of a later experiment's own."""
-    path = f"{folder}/{artifact.path}"
-    try:
-        content = artifact.kept.read_bytes()
-    except OSError as error:
-        raise _gone(artifact.kept, error.strerror or str(error)) from error
-    if len(content) != artifact.size:
-        raise _gone(artifact.kept, f"it has {len(content)} B, and had {artifact.size} B")
-    mode, digest = artifact.mode | 0o200, content_digest(content).hex()
-    if len(content) <= LARGE:
-        return ExperimentFile(path, mode, content, digest=digest)
-    return ExperimentFile(path, mode, None, artifact.kept.absolute(), digest)
-
-
-def _gone(path: Path, why: str) -> PlaceError:
-    return PlaceError(
-        f"{path}: what an earlier stage left is not as it was: {why}",
-        hint="delete the study of that stage, and run it again",
-    )
-
-
-def _table(name: str, finished: Sequence[FinishedExperiment], *, single: bool) -> ExperimentFile:
-    """Return which folder holds what of which experiment: a file NAME.csv."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    names = list(finished[0].values) if finished else []
-    writer.writerow(["folder", "repeat", *names])
-    for number, done in enumerate(finished, 1):
-        folder = name if single else f"{name}/{number}"
-        writer.writerow([folder, done.repeat, *(text_of(done.values[n]) for n in names)])
-    content = text.getvalue().encode("utf-8", "surrogateescape")
-    return ExperimentFile(f"{name}.csv", READABLE, content, digest=content_digest(content).hex())
 
 
 GLANCE = 0.5
@@ -278,11 +183,6 @@ class Pipeline:
     _turn: Lock = field(default_factory=Lock)
 
     def __post_init__(self) -> None:
-        if self.session.search is not None:
-            raise InputError(
-                f"{self.session.study} waits for another stage, and is not searched",
-                hint="run it without --search",
-            )
         if self.session.settings.each_machine:
             raise InputError(
                 f"--each-machine: {self.session.study} waits for another stage, and a stage runs"
@@ -298,7 +198,7 @@ class Pipeline:
         """Plan the stages, the *version* of whose programs is known or asked for."""
         stages = stages_of(self.session.application)
         self.stages = tuple(replace(e, application=version(e.application)) for e in stages)
-        self._graph = StageGraph(self.stages, self.session.points)
+        self._graph = StageGraph(self.stages, self.session.points, grows=bool(self.session.search))
         pairs = zip(self.stages, built_on(self.stages), strict=True)
         self._sessions = [self._session(stage, programs) for stage, programs in pairs]
         for session in self._sessions:
@@ -310,6 +210,8 @@ class Pipeline:
         for stage, session in zip(self.stages, self._sessions, strict=True):
             plain = replace(session, source=None)
             plans.append(plain.plan(0, 0, 0) if stage.links else plain.foresee(kinds))
+        if self.session.search is not None:
+            plans[:-1] = [replace(plan, is_as_needed=True) for plan in plans[:-1]]
         return replace(plans[-1], before=tuple(plans[:-1]))
 
     @property
@@ -324,7 +226,13 @@ class Pipeline:
         on_allotment: Callable[[Allotment], None] = lambda _share: None,
     ) -> RunSummary:
         """Run all stages, for *owner*, in slots of *pool*; *on_allotment* hears of each share."""
-        if any(use.kind == "version" for s in self.stages for use in s.application.uses):
+        search = self.session.search
+        if search is not None:
+            # Results of other studies are none of these stages: nothing is known beforehand.
+            before = recorded_notes(self.session.repository, self.session.study)
+            resumed = replace(search.resumed(before, pool.slots), known=())
+            self.session = replace(self.session, search=resumed)
+        if search or any(use.kind == "version" for s in self.stages for use in s.application.uses):
             self._prepare(ask_versions)
         allotments = [pool.allot(owner, self._graph.urgency(s.number)) for s in self.stages]
         for allotment in allotments:
@@ -402,7 +310,14 @@ class Pipeline:
         repeat = stage.application.repeat
         if "missing" not in self._sessions[stage.number].only:  # see StudySession
             repeat = replace(repeat, until=None)
-        graph = self._graph
+        graph, search = self._graph, self._sessions[stage.number].search
+        if search is not None:
+            # Most studies with stages are not searched, and do not load the engines.
+            from zenturio.study.stages.searched_stage import SearchedStage  # noqa: PLC0415
+
+            return SearchedStage(
+                graph, repository, search, self.session.goals, generator, repeat, total
+            )
         return StageSource(graph, stage.number, generator, repository, total, order, repeat)
 
     def _drive(self, stage: Stage, allotment: Allotment) -> None:
@@ -433,7 +348,10 @@ class Pipeline:
     def _plan(self, stage: Stage, plan: RunPlan) -> None:
         """Tell what each stage is going to do, in the order of stages."""
         with self._turn:
-            self._plans[stage.number] = replace(plan, cached=0, looked_at=0)
+            is_as_needed = self.session.search is not None and not plan.engine
+            self._plans[stage.number] = replace(
+                plan, cached=0, looked_at=0, is_as_needed=is_as_needed
+            )
             while (told := self._plans.get(self._planned)) is not None:
                 self._planned += 1
                 self.planned(told)

@@ -274,15 +274,26 @@ class _NodeState:
     """Priority of pM-S, lower first; see `_awaited_with` for when it falls."""
     is_lost: bool = False
     """Whether a node that it waits for failed, or was not run."""
+    has_failed: bool = False
+    """Whether one of its own experiments failed, or is not run."""
     finished: list[FinishedExperiment] = field(default_factory=list)
 
 
 class StageGraph:
     """The nodes of all stages, and which of them are ready. Thread-safe."""
 
-    def __init__(self, stages: Sequence[Stage], chosen: PointSelection) -> None:
-        """Run the points *chosen* of the last stage, and of earlier ones those that these need."""
+    def __init__(
+        self, stages: Sequence[Stage], chosen: PointSelection, *, grows: bool = False
+    ) -> None:
+        """Run the points *chosen* of the last stage, and of earlier ones those that these need.
+
+        If it *grows*, `request` adds further points of the last stage until that is closed.
+        """
         self.stages = tuple(stages)
+        self.grows = grows
+        self._closed: set[int] = set()
+        self._by_key: dict[StageLink, dict[Key, dict[StageNode, list[NumberedPoint]]]] = {}
+        """The nodes that a link may lead to, as far as they were looked for."""
         self._lock = RLock()
         self._key_names = [self._key_names_of(stage) for stage in stages]
         self._states: dict[StageNode, _NodeState] = {}
@@ -296,7 +307,8 @@ class StageGraph:
         # From the last to the first: a stage has only the points that later ones wait for.
         for stage in reversed(self.stages):
             last = stage is self.stages[-1]
-            self._add_nodes(stage, chosen if last else select_points(stage.application.space))
+            if last or not grows:
+                self._add_nodes(stage, chosen if last else select_points(stage.application.space))
         self._link_nodes()
 
     def points(self, stage: int) -> PointSelection:
@@ -320,7 +332,60 @@ class StageGraph:
     def pending(self, stage: int) -> bool:
         """Return whether more nodes of *stage* may become ready."""
         with self._lock:
-            return bool(self._fresh[stage]) or self._coming[stage] > 0
+            return bool(self._fresh[stage]) or self._coming[stage] > 0 or self.grows
+
+    def request(self, number: int, point: Point) -> StageNode:
+        """Add a *point* of the last stage, and what it waits for; return its node.
+
+        AnnotationError if an earlier stage has no experiment that agrees with it.
+        """
+        with self._lock:
+            node = self.node(len(self.stages) - 1, point)
+            self._grow(node, [(number, point)])
+            return node
+
+    def is_ready(self, node: StageNode) -> bool | None:
+        """Return whether *node* has all its inputs; None if it never gets them."""
+        with self._lock:
+            state = self._states[node]
+            return None if state.is_lost else not state.unfinished_parents
+
+    def _grow(self, node: StageNode, points: list[NumberedPoint]) -> None:
+        """Add *points* of *node*, and the node itself and its ancestors where they are new."""
+        stage = self.stages[node.stage]
+        is_new = node not in self._states
+        state = self._states.setdefault(node, _NodeState())
+        state.points += points
+        state.unfinished += len(points) * len(stage.application.repeat.numbers)
+        if not is_new:
+            return
+        for link in stage.links:
+            parents = self._linked(link).get(self._cut(node, link.on), {})
+            for parent, parent_points in parents.items():
+                if parent not in self._states:
+                    self._grow(parent, parent_points)
+            self._link(node, link, list(parents))
+            parent_states = [self._states[parent] for parent in parents]
+            state.unfinished_parents -= sum(not parent.unfinished for parent in parent_states)
+            state.is_lost |= any(parent.is_lost or parent.has_failed for parent in parent_states)
+        state.has_failed = node.stage in self._closed
+        if not state.is_lost:
+            if state.unfinished_parents:
+                self._coming[node.stage] += 1
+            else:
+                self._fresh[node.stage].append(node)
+            self._inboxes[node.stage].put(SourceChanged())
+
+    def _linked(self, link: StageLink) -> dict[Key, dict[StageNode, list[NumberedPoint]]]:
+        """Return the nodes of the earlier stage of *link* by the values that must agree."""
+        if link not in self._by_key:
+            nodes: dict[Key, dict[StageNode, list[NumberedPoint]]] = {}
+            for numbered in select_points(self.stages[link.stage].application.space).numbered():
+                node = self.node(link.stage, numbered[1])
+                same = nodes.setdefault(self._cut(node, link.on), {})
+                same.setdefault(node, []).append(numbered)
+            self._by_key[link] = nodes
+        return self._by_key[link]
 
     def blocked(self, stage: int) -> int:
         """Return how many points of *stage* never get their inputs."""
@@ -405,6 +470,11 @@ class StageGraph:
     def close(self, stage: int) -> None:
         """Give up what waits for unfinished experiments of *stage*, which has ended."""
         with self._lock:
+            self._closed.add(stage)
+            if stage == len(self.stages) - 1 and self.grows:
+                self.grows = False
+                for inbox in self._inboxes:
+                    inbox.put(SourceChanged())
             for node, state in self._states.items():
                 if node.stage == stage and state.unfinished:
                     self._lose(node)
@@ -511,6 +581,7 @@ class StageGraph:
 
     def _lose(self, node: StageNode) -> None:
         """Mark all descendants of *node* as lost: they never get their inputs."""
+        self._states[node].has_failed = True
         pending = [node]
         while pending:
             for child in self._children(pending.pop()):

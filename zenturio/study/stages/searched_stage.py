@@ -1,0 +1,99 @@
+"""The search of a stage: what it waits for runs when a point first needs it, and once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from zenturio.annotate.model import Goal, Repeat
+from zenturio.experiment import Experiment, ExperimentGenerator, Outcome
+from zenturio.record import Repository
+from zenturio.space import Point
+from zenturio.study.driver.cached_points import LoadCachedPoints
+from zenturio.study.driver.search_source import SearchSource, SearchSpec
+from zenturio.study.stages.stage_graph import StageGraph, StageNode
+from zenturio.study.stages.stage_inputs import InputReader
+
+
+class SearchedStage(SearchSource):
+    """The last stage's experiments, as a search asks for them and when their inputs are there.
+
+    A point whose inputs cannot be made, because an earlier experiment failed, failed for the
+    search. It has no outcome: nothing of it was run.
+    """
+
+    def __init__(
+        self,
+        graph: StageGraph,
+        repository: Repository,
+        search: SearchSpec,
+        goals: Sequence[Goal],
+        generator: ExperimentGenerator,
+        repeat: Repeat,
+        planned: int,
+    ) -> None:
+        space = graph.stages[-1].application.space
+        shared = tuple(link.on for link in graph.stages[-1].links if link.on)
+        loop = search.loop(space, goals, shared=shared)
+        super().__init__(loop, goals, generator, repeat, planned, search.lag(space))
+        self._graph = graph
+        self._reader = InputReader(graph, repository)
+        self._slots = max(search.slots, 1)
+        self._held: list[tuple[Experiment, StageNode]] = []
+        """Experiments that wait for their inputs."""
+        self._nodes: dict[Point, StageNode] = {}
+        """Of the points that were asked for."""
+        self._own: dict[str, Experiment] = {}
+        """Experiments without their inputs, by the digests that they have with them."""
+
+    @property
+    def expecting(self) -> bool:  # type: ignore[override] # not a constant here
+        return bool(self._held)
+
+    @property
+    def over(self) -> bool:
+        return super().over and not self._held
+
+    def skip_cached(self, load: LoadCachedPoints) -> None:
+        """Look up each experiment: its inputs are a part of what names it."""
+
+    def __iter__(self) -> Iterator[Experiment | None]:
+        yield from self._released()
+        if len(self._held) >= self._slots:
+            return
+        for experiment in super().__iter__():
+            if experiment is None:
+                yield None
+                continue
+            point = self._points[experiment.digest]
+            if point not in self._nodes:
+                self._nodes[point] = self._graph.request(len(self._nodes), point)
+            self._held.append((experiment, self._nodes[point]))
+            yield from self._released()
+            if len(self._held) >= self._slots:
+                return
+
+    def complete(self, experiment: Experiment, outcome: Outcome) -> None:
+        own = self._own.pop(experiment.digest, None)
+        if own is not None:
+            super().complete(own, outcome)
+
+    def _released(self) -> Iterator[Experiment]:
+        """Yield experiments whose inputs are there; tell the search of those that never run."""
+        while (experiment := self._take_ready()) is not None:
+            yield experiment
+
+    def _take_ready(self) -> Experiment | None:
+        if self.loop.is_over:  # by a rule that ends it early
+            self._held.clear()
+        for held in list(self._held):
+            experiment, node = held
+            is_ready = self._graph.is_ready(node)
+            if is_ready:
+                self._held.remove(held)
+                ready = self._reader.attach(experiment, node)
+                self._own[ready.digest] = experiment
+                return ready
+            if is_ready is None:
+                self._held.remove(held)
+                super().complete(experiment, Outcome(experiment.digest, "failed"))
+        return None
