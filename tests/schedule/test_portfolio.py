@@ -1,5 +1,7 @@
 """The portfolio, and the neighbourhoods that CP-SAT solves."""
 
+from dataclasses import replace
+
 import pytest
 
 from zenturio.errors import InputError
@@ -7,8 +9,13 @@ from zenturio.schedule.algorithm import make
 from zenturio.schedule.commands import PlanRequest
 from zenturio.schedule.generators.generator import instance_of
 from zenturio.schedule.model.plan import check
+from zenturio.schedule.model.platform import NetworkLink, Platform, PlatformMachine
 from zenturio.schedule.model.problem import Problem
+from zenturio.schedule.model.workflow import Workflow, WorkflowTask
+from zenturio.schedule.simulate.simulator import simulate
 from zenturio.schedule.static.exact import CpSatNeighbourhoods
+from zenturio.schedule.static.list_scheduling import heft
+from zenturio.schedule.static.shared_links import plan_for_shared_links
 
 LIST_ALGORITHMS = (
     "heft", "cpop", "peft", "min-min", "max-min", "sufferage", "dcp", "xdcp", "lazy",
@@ -49,11 +56,6 @@ def test_a_small_problem_is_solved_as_a_whole():
 @pytest.mark.parametrize("cores", [1, 2])
 def test_neighbourhoods_improve_a_plan_step_by_step(cores):
     pytest.importorskip("ortools")
-    from dataclasses import replace
-
-    from zenturio.schedule.model.platform import Platform
-    from zenturio.schedule.model.workflow import Workflow
-
     made = instance_of("layered:tasks=14,machines=3,ccr=1,seed=2")
     tasks = [replace(task, cores=cores) for task in made.workflow.tasks]
     flow = Workflow.of("wide", tasks, made.workflow.edges)
@@ -93,3 +95,36 @@ def test_within_sets_the_limit_of_an_algorithm_that_has_one():
 def test_a_limit_that_cannot_be_kept_is_refused(within, algorithm, message):
     with pytest.raises(InputError, match=message):
         PlanRequest("layered:tasks=5", algorithm=algorithm, within=within).plan()
+
+
+def crowded(capacity):
+    """Six pairs of tasks on two sites, which a narrow link joins."""
+    machines = tuple(PlatformMachine(f"m{i}", site="ab"[i // 3]) for i in range(6))
+    link = NetworkLink("a", "b", 1e6, capacity=capacity)
+    flow = Workflow.of(
+        "pairs",
+        [WorkflowTask("begin", 1), *(WorkflowTask(f"t{i}", 4) for i in range(6))],
+        [("begin", f"t{i}", 3e6) for i in range(6)],
+    )
+    return Problem.of(flow, Platform("sites", machines, (link,)))
+
+
+def test_where_links_are_shared_the_plan_is_the_best_of_those_that_were_played():
+    problem = crowded(1e6)
+    plan = check(make("portfolio").plan(problem))
+    # Three tasks on the other site would share the link for 9 s. On the first site alone, two tasks
+    # on each machine take 8 s.
+    assert plan.notes["played"] == simulate(problem, plan).makespan == 9
+    assert plan.notes["played"] < simulate(problem, make("heft").plan(problem)).makespan
+    assert "played" not in make("portfolio").plan(crowded(float("inf"))).notes
+
+
+def test_plans_for_shared_links_see_groups_and_limits():
+    problem = crowded(1e6)
+    tasks = [replace(task, machine="one" if i in (1, 2) else "")
+             for i, task in enumerate(problem.workflow.tasks)]  # fmt: skip
+    grouped = Problem.of(Workflow.of("g", tasks, problem.workflow.edges), problem.platform)
+    chosen = plan_for_shared_links(grouped, heft, seed=1)
+    assert check(chosen.plan).processor[1] == chosen.plan.processor[2]
+    quick = check(make("portfolio:seconds=0.2").plan(problem))
+    assert quick.notes["played"] <= simulate(problem, make("heft").plan(problem)).makespan

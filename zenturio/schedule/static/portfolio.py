@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
+from math import inf
 from time import monotonic
 from typing import Any, ClassVar
 
@@ -14,6 +15,7 @@ from zenturio.schedule.algorithm import Kind, make
 from zenturio.schedule.model.metrics import gap, lower_bound
 from zenturio.schedule.model.plan import Plan
 from zenturio.schedule.model.problem import Problem
+from zenturio.schedule.simulate.network import SharedNetwork
 from zenturio.schedule.static.exact import CpSatNeighbourhoods
 from zenturio.schedule.static.genetic import (
     AnnealingScheduler,
@@ -24,6 +26,7 @@ from zenturio.schedule.static.genetic import (
 )
 from zenturio.schedule.static.insertion import Tabu, can_insert, search_in_threads
 from zenturio.schedule.static.list_scheduling import heft
+from zenturio.schedule.static.shared_links import plan_for_shared_links
 from zenturio.settings.schema import setting
 
 _LIST_ALGORITHMS = ("cpop", "peft", "min-min", "max-min", "sufferage", "lazy", "dcp", "xdcp")
@@ -58,12 +61,14 @@ class Portfolio:
     With a limit (zen schedule --within 10s), the list algorithms start it, tabu searches on all
     cores improve their plans, and from two seconds on CP-SAT goes on: first with all of a small
     workflow, then with one neighbourhood of the best plan after the other. Where tasks share
-    machines, ga and anneal take the place of tabu. Without OR-Tools (extra exact), searches start
-    again with other seeds. Never worse than a list algorithm (for up to 5000 tasks; dcp and xdcp
-    up to 500). With a limit, runs may differ. For every workflow whose plan is worth the time. Not
-    for a million tasks: use heft. Cost: the time limit; without it that of ga and tabu. The parts
-    have their own sources; the neighbourhoods follow P. Shaw: Using constraint programming and
-    local search methods to solve vehicle routing problems. CP 1998.
+    machines, ga and anneal take the place of tabu. Where transfers share links (capacity, network),
+    plans are played, and the one that is shortest then is returned, with its time (notes: played).
+    Without OR-Tools (extra exact), searches start again with other seeds. Never worse than a list
+    algorithm (for up to 5000 tasks; dcp and xdcp up to 500). With a limit, runs may differ. For
+    every workflow whose plan is worth the time. Not for a million tasks: use heft. Cost: the time
+    limit; without it that of ga and tabu. The parts have their own sources; the neighbourhoods
+    follow P. Shaw: Using constraint programming and local search methods to solve vehicle routing
+    problems. CP 1998.
     """
 
     kind: ClassVar[Kind] = "static"
@@ -74,19 +79,34 @@ class Portfolio:
         self._seed = seed
 
     def plan(self, problem: Problem) -> Plan:
-        search = _Search(problem, self._settings.seconds, self._seed)
+        seconds, began = self._settings.seconds, monotonic()
+        is_shared = SharedNetwork.is_needed(problem.platform) and problem.tasks > 0
+        part = seconds and seconds * (_PLANNED_SHARE if is_shared else 1.0)
+        search = _Search(problem, part, self._seed)
         search.run()
-        best = search.best
+        best, more = search.best, {}
+        if is_shared:
+            until = inf if seconds is None else began + seconds - _CHECK_SECONDS
+            chosen = plan_for_shared_links(
+                problem, make("tabu:moves=200").plan if can_insert(problem) else heft,
+                search.plans, until, self._seed,
+            )  # fmt: skip
+            best, more = chosen.plan, {"played": chosen.makespan}
         notes = {
             "bound": search.bound,
             "gap": gap(best.makespan, search.bound),
             "by": best.algorithm,
             "improved": search.improved,
+            **more,
         }
         return replace(best, algorithm="portfolio", notes=notes)
 
 
 _MAX_ISLANDS = 64
+_PLANNED_SHARE = 0.3
+"""The part of the time for plans that know no shared links, where links are shared."""
+_MAX_PLAYED = 12
+"""Plans that are played with shared links."""
 
 
 class _Search:
@@ -101,6 +121,11 @@ class _Search:
         """The algorithm of each plan that was better than all before it."""
         self.best = self._timed_heft()
         self.bound = min(lower_bound(problem), self.best.makespan)
+
+    @property
+    def plans(self) -> list[Plan]:
+        """The best plan, and those of some algorithms."""
+        return sorted(self._plans, key=lambda plan: plan.makespan)[:_MAX_PLAYED]
 
     @property
     def _left(self) -> float:
