@@ -164,6 +164,20 @@ FORMULAS = {
             "test_percentiles_of_samples_hold_the_middle_95",
             "scipy.stats.norm.interval",
         ),
+        "shapley_effects": (
+            "test_shapley_effects_of_tied_parameters_are_those_of_their_definition",
+            "exact_shapley",
+        ),
+    },
+    "zenturio.query.forest": {
+        "_tree_shares": (
+            "test_the_shares_of_a_tree_are_those_of_its_values_at_all_points",
+            "itertools.product",
+        ),
+        "_verdicts": (
+            "test_parameters_without_effect_are_rarely_said_to_matter",
+            SIMULATED,
+        ),
     },
     "zenturio.study.paired.bisect": {
         "Bisection": (

@@ -210,7 +210,7 @@ def explain(
 
 def sensitivity(
     study: Annotated[str, typer.Argument(help="Name of the study.")],
-    metric: Annotated[str, typer.Option(help="Metric; default: the one that is declared.")] = "",
+    metric: Annotated[str, typer.Option(help="Metric; default: the objective.")] = "",
     design: Annotated[
         str,
         typer.Option(

@@ -365,6 +365,9 @@ def _verdicts(
 ) -> list[Verdict]:
     """Return of each parameter whether it matters, by points that trees did not see.
 
+    A permuted column makes predictions worse (Breiman 2001): by twice the total share (Jansen
+    1999).
+
     All answers hold at once, with a chance of error divided by the number of parameters.
     """
     points, parameters = grower.codes.shape
@@ -409,6 +412,8 @@ class _TreeShares(NamedTuple):
 
 def _tree_shares(tree: _Tree, sizes: Sequence[int]) -> _TreeShares | None:
     """Return the shares of the variance of *tree* over the space; None if it is constant.
+
+    Functional ANOVA of a tree (Hutter, Hoos, Leyton-Brown 2014).
 
     The mean square of a tree's mean over some parameters is the sum over all pairs of leaves of
     both values, times the share of the space in which both boxes agree in the others.

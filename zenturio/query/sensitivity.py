@@ -139,6 +139,8 @@ class Sensitivity:
     used: int = 0
     """Complete rows of a saltelli design, or trajectories; else points."""
     unit: str = ""
+    sql: str = ""
+    """The query of the results."""
     shapley: tuple[ShapleyEffect, ...] = ()
     """Of each parameter, where constraints tie some, or the design has independent points."""
     points: int = 0
@@ -298,7 +300,8 @@ def shapley_effects(
 ) -> tuple[ShapleyEffect, ...]:
     """Return the Shapley effects of *values* at independent points of a space, the largest first.
 
-    *distances* between all pairs of points, for each of the *parameters*; *noise* is the variance
+    By nearest neighbours (Broto, Bachoc, Depecker 2020), of *distances* between all pairs of points
+    for each of the *parameters*; *noise* is the variance
     of a value that no parameter explains. The interval is that of random halves of the points,
     widened by what twice as many points change on average: neighbours are then nearer.
     """
@@ -402,14 +405,14 @@ def study_sensitivity(
             f"a design {design.text} has no sensitivity",
             hint="run one that has: zen run FILE --design saltelli:128, morris:10 or lhs:200",
         )
-    space = present_space(repository, study)
+    definition, space = repository.definition(study), present_space(repository, study)
     if space is None:
         raise InputError(
             f"the space of {study} is not known",
             hint="it is of a function in Python: use zenturio.query.sensitivity there",
         )
     frame = study_frame(repository, study, rows=rows)
-    metric = metric or _only_metric(frame.attrs["metrics"], study)
+    metric = metric or _only_metric(frame.attrs["metrics"], study, definition.goals)
     names = [name for name in frame.attrs["parameters"] if name in frame]
     keys = zip(*(frame[name].tolist() for name in names), strict=True)
     measured, noise = _means(keys, real_column(frame, metric))  # type: ignore[arg-type] # a mapping, too
@@ -440,7 +443,7 @@ def study_sensitivity(
             hint=f"run them: zen run FILE --design {design.kind}:{max(design.number, least)}"
             f" --seed {design.seed}",
         )
-    return answer
+    return replace(answer, sql=str(frame.attrs["sql"]))
 
 
 def _independent(
@@ -481,8 +484,10 @@ def _with_shapley(
     return replace(answer, shapley=effects, points=len(points))
 
 
-def _only_metric(metrics: Sequence[str], study: str) -> str:
-    """Return the metric that the program declares, or its wall time if it declares none."""
+def _only_metric(metrics: Sequence[str], study: str, goals: Sequence[Mapping[str, str]]) -> str:
+    """Return the metric of the objective, or the one that is declared, or else the wall time."""
+    if goals and goals[0]["expression"] in metrics:
+        return goals[0]["expression"]
     declared = [name for name in metrics if name not in MEASURED]
     if len(declared) > 1:
         raise InputError(

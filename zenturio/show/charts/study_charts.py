@@ -118,7 +118,7 @@ def _draw_sensitivity(repository: Repository, query: ChartQuery) -> ChartResult:
     design = read_design(study, repository.definition(study).notes)
     answer = study_sensitivity(repository, study, design, query.y_column, rows=query.row_choice)
     chart = sensitivity_chart(study, answer, title=query.title)
-    return ChartResult(chart, query, "", answer.used)
+    return ChartResult(chart, query, answer.sql, answer.used)
 
 
 def _search_table(repository: Repository, query: ChartQuery) -> tuple[pd.DataFrame, ChartQuery]:
