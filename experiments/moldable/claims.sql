@@ -67,6 +67,19 @@ generation AS (  -- milliseconds of processor time, of the quickest run
         - min(ctime) FILTER (WHERE generations = 1)) / 500 AS ms
     FROM study_speed GROUP BY workflow, population
 ),
+paper_3(tasks, population, ms) AS (VALUES  -- Table 3, in ms
+    (7, 25, 4), (8, 25, 5), (15, 25, 10), (16, 25, 10),
+    (7, 50, 7), (8, 50, 9), (15, 50, 19), (16, 50, 21), (31, 50, 40), (32, 50, 43), (63, 50, 112),
+    (64, 50, 120), (7, 100, 13), (8, 100, 18), (15, 100, 37), (16, 100, 43), (31, 100, 77),
+    (32, 100, 88), (63, 100, 227), (64, 100, 220), (31, 150, 110), (32, 150, 132),
+    (63, 150, 382), (64, 150, 335)
+),
+table_3 AS (  -- each cell by that of 150 individuals and 64 tasks, against the same of the paper
+    SELECT g.ms / l.ms / (p.ms / 335.0) AS ratio
+    FROM paper_3 p JOIN generation g USING (tasks, population)
+    JOIN generation l ON l.tasks = 64 AND l.population = 150 AND l.workflow LIKE '%barrier%'
+    WHERE g.workflow NOT LIKE '%independent%'
+),
 others AS (
     SELECT workflow, algorithm, queue, avg(makespan) AS makespan, avg(node_seconds) AS cost
     FROM study_beyond GROUP BY workflow, algorithm, queue
@@ -81,6 +94,25 @@ SELECT
         AND tasks > 16) AS local_large,
     (SELECT min(success) FROM table_1 WHERE selection = 'steady' AND mutation = 0.01
         AND tasks <= 16) AS local_small,
+    (SELECT min(success) FROM table_1 WHERE selection = 'steady' AND mutation = 0.01
+        AND tasks = 7) AS local_7,
+    (SELECT min(success) FROM table_1 WHERE selection = 'steady' AND mutation = 0.01
+        AND tasks = 8) AS local_8,
+    (SELECT min(success) FROM table_1 WHERE selection = 'steady' AND mutation = 0.01
+        AND tasks = 15) AS local_15,
+    (SELECT min(success) FROM table_1 WHERE selection = 'steady' AND mutation = 0.01
+        AND tasks = 16) AS local_16,
+    (SELECT min(success) FROM table_1 WHERE selection = 'steady' AND mutation = 0.01
+        AND tasks = 31) AS local_31,
+    (SELECT min(success) FROM table_1 WHERE selection = 'steady' AND mutation = 0.01
+        AND tasks = 32) AS local_32,
+    (SELECT min(success) FROM table_1 WHERE selection = 'steady' AND mutation = 0.01
+        AND tasks = 63) AS local_63,
+    (SELECT min(success) FROM table_1 WHERE selection = 'steady' AND mutation = 0.01
+        AND tasks = 64) AS local_64,
+    (SELECT ln(avg(ctime) FILTER (WHERE tasks = 64) / avg(ctime) FILTER (WHERE tasks = 7))
+        / ln(64.0 / 7) FROM study_local WHERE NOT exact AND selection = 'steady'
+        AND mutation = 0.01) AS local_exponent,
     (SELECT min(success) FROM table_1 WHERE mutation = 0.1 AND tasks <= 8) AS local_one_gene,
     (SELECT max(success) FROM table_1 WHERE selection = 'roulette' AND tasks = 15) AS roulette,
     (SELECT min(success) FROM table_1 WHERE selection = 'rank' AND tasks > 16) AS rank_large,
@@ -103,6 +135,11 @@ SELECT
     (SELECT 100 * max(unused) FILTER (WHERE alpha = 0.95)
         - 100 * max(unused) FILTER (WHERE alpha = 0.05) FROM mean WHERE paid = 'static'
         AND workflow LIKE '%barrier%15') AS less_unused,
+    (SELECT 100 * max(unused) FROM shaped WHERE paid = 'static'
+        AND workflow LIKE '%barrier%15') AS unused_most,
+    (SELECT 100 * (1 - min(cost) FILTER (WHERE alpha = 0.95)
+        / min(cost) FILTER (WHERE alpha = 0.05)) FROM mean WHERE paid = 'on demand'
+        AND workflow LIKE '%independent%32') AS independent_95_cost,
     (SELECT 100 * (max(makespan) FILTER (WHERE alpha = 0.05)
         / max(makespan) FILTER (WHERE alpha = 0.95) - 1) FROM mean WHERE paid = 'static'
         AND workflow LIKE '%independent%32') AS static_independent,
@@ -131,6 +168,14 @@ SELECT
     (SELECT makespan FROM turned WHERE tasks = 16 AND ours AND static) AS static_makespan_16,
     (SELECT unused FROM turned WHERE tasks = 15 AND ours AND static) AS static_unused_15,
     (SELECT unused FROM turned WHERE tasks = 16 AND ours AND static) AS static_unused_16,
+    (SELECT 100 * (s.makespan / d.makespan - 1) FROM best s JOIN best d USING (tasks, ours)
+        WHERE tasks = 15 AND ours AND s.static AND NOT d.static AND NOT d.local)
+        AS static_demand_makespan,
+    (SELECT 100 * (s.cost / d.cost - 1) FROM best s JOIN best d USING (tasks, ours)
+        WHERE tasks = 15 AND ours AND s.static AND NOT d.static AND NOT d.local)
+        AS static_demand_cost,
+    (SELECT count(*) FROM table_3) AS table_3_cells,
+    (SELECT count(*) FROM table_3 WHERE ratio BETWEEN 0.5 AND 2) AS table_3_alike,
     (SELECT ms FROM generation WHERE tasks = 64 AND population = 150
         AND workflow LIKE '%barrier%') AS ms_64,
     (SELECT ms FROM generation WHERE tasks = 7 AND population = 25) AS ms_7,
