@@ -16,11 +16,13 @@ import json
 import statistics
 from collections.abc import Mapping
 
-from contest.kernels import REPORTED, Kernel, kernel, names
+from contest.problems import PROBLEMS, Problem, lowest
+from engines import TrueCosts, space_of
 
 import zenturio as zen
 
 KNOWN, LEFT_OUT = 500, 10
+TABLES = ("convolution-MI250X", "dedispersion-A6000", "gemm-RTX_2080_Ti", "tiles-large")
 OTHER = {
     "convolution-MI250X": "convolution-A4000",
     "dedispersion-A6000": "dedispersion-A100",
@@ -30,35 +32,44 @@ OTHER = {
 Times = dict[zen.Point, float]
 
 
-def sampled(table: Kernel, space: zen.Space, seed: int) -> Times:
-    """Return points of *space* that run, and their times in *table*, the fastest first."""
+def sampled(problem: Problem, space: zen.Space, seed: int) -> Times:
+    """Return points of *space* that run, and their times in *problem*, the fastest first."""
+    cost = TrueCosts(problem, seed)
     points = space.sample(min(KNOWN, space.size), 1000 + seed)
-    times = {point: time for point in points if (time := table.cost(point)) is not None}
+    times = {point: time for point in points if (time := cost(point)) is not None}
     return dict(sorted(times.items(), key=lambda pair: pair[1]))
 
 
-def loss(table: Kernel, seed: int, trials: int, **more: Mapping[zen.Point, float]) -> float:
-    """Return how far the best trial of a search is above the optimum, in percent."""
-    result = zen.search(table.space, table.cost, engine="auto", budget=trials, seed=seed, **more)
-    scores = [t.scores[0] for t in result.trials if t.scores and t.scores[0] is not None]
-    return 100 * (min(scores) / table.best - 1)
+def best_trial(
+    problem: Problem, space: zen.Space, seed: int, trials: int, **more: Mapping[zen.Point, float]
+) -> float:
+    """Return the time of the best trial of a search."""
+    cost = TrueCosts(problem, seed)
+    result = zen.search(space, cost, engine="auto", budget=trials, seed=seed, **more)
+    return min(t.scores[0] for t in result.trials if t.scores and t.scores[0] is not None)
 
 
 def measured(name: str, seeds: int, trials: int) -> dict[str, dict[str, float]]:
     """Return what each kind of start came to on table *name*."""
-    table, other = kernel(name), kernel(OTHER.get(name, name))
+    table, other = PROBLEMS[name](), PROBLEMS[OTHER.get(name, name)]()
+    space, optimum = space_of(table), lowest(table)
+
+    def loss(seed: int, **more: Mapping[zen.Point, float]) -> float:
+        """How far the best trial is above the optimum, in percent."""
+        return 100 * (best_trial(table, space, seed, trials, **more) / optimum - 1)
+
     losses: dict[str, list[float]] = {"cold": [], "known": [], "misleading": [], "agreeing": []}
     best_known = []
     for seed in range(seeds):
-        times = sampled(table, table.space, seed)
+        times = sampled(table, space, seed)
         known = dict(list(times.items())[len(times) // LEFT_OUT :])
-        best_known.append(100 * (min(known.values()) / table.best - 1))
+        best_known.append(100 * (min(known.values()) / optimum - 1))
         turned = {point: -time for point, time in times.items()}
-        agreeing = sampled(other, table.space, seed)
-        losses["cold"].append(loss(table, seed, trials))
-        losses["known"].append(loss(table, seed, trials, known=known))
-        losses["misleading"].append(loss(table, seed, trials, learn_from=turned))
-        losses["agreeing"].append(loss(table, seed, trials, learn_from=agreeing))
+        agreeing = sampled(other, space, seed)
+        losses["cold"].append(loss(seed))
+        losses["known"].append(loss(seed, known=known))
+        losses["misleading"].append(loss(seed, learn_from=turned))
+        losses["agreeing"].append(loss(seed, learn_from=agreeing))
     facts = {}
     for start, each in losses.items():
         pairs = list(zip(each, losses["cold"], strict=True))
@@ -81,7 +92,7 @@ def main() -> None:
     if not options.json:
         print("| table | start | loss, % | better than cold | worse | better than best known |")
         print("|---|---|---:|---:|---:|---:|")
-    for name in names(REPORTED):
+    for name in filter(PROBLEMS.__contains__, TABLES):
         facts[name] = measured(name, options.seeds, options.trials)
         for start, said in facts[name].items() if not options.json else ():
             median, *counts = said.values()

@@ -15,7 +15,7 @@ SMALLEST = {
     "counts": "",
     "databases": "--runs 4 --drivers 2 --studies 10 --size 2000 --rounds 1",
     "driving": "--runs 4 --rounds 1 --sizes 4",
-    "engines": "--seeds 2 --problems smooth --picture {tmp}/engines.png",
+    "engines": "--seeds 2 --problems smooth tiles-large --trials 12 --here --picture {tmp}/e.png",
     "ga": "--seeds 2",
     "growth": "--counted --sizes 5000,10000,20000 --studies 100,200,400 --copy-from 1",
     "heft": "--quick",
@@ -39,11 +39,12 @@ SMALLEST = {
     "team": "--studies 4 --slots 2 --windows 0.3 --quiet",
     "sweep": "--runs 4 --rounds 1 --peers xargs",
     "verdicts": "--replicates 10 --rounds 0 --tries 1 --no-peers",
+    "warm_start": "--seeds 2 --trials 8",
     "whole_commands": "--none",
     "workflows": "--tasks 1000 --rounds 1",
 }
 """Options of the smallest run of each; quartiles need two seeds."""
-INSTALLS_PEERS = {"engines", "ga", "heft", "moldable", "space"}
+INSTALLS_PEERS = {"ga", "heft", "moldable", "space"}
 
 
 def has_network():

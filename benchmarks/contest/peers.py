@@ -1,6 +1,6 @@
 """The peers, as their users would call them: each asks for choices until the budget is spent.
 
-    python peers.py PEER SEEDS [PROBLEM ...]
+    python peers.py PEER SEEDS TRIALS [PROBLEM ...]
 
 prints the best cost after each trial, for each problem and seed, as JSON. It runs in the peers'
 environment, and imports nothing of zenturio.
@@ -12,11 +12,13 @@ import json
 import logging
 import math
 import os
+import random
 import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 from problems import PROBLEMS, Choice, Problem
@@ -35,8 +37,11 @@ class Counter:
     What cannot be is told to be as bad as the worst that was seen.
     """
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, seed: int) -> None:
         self.problem = problem
+        self._draw = random.Random(seed)
+        self._lowest = math.inf
+        """The lowest cost that was told; ``best`` holds the true costs, where these differ."""
         self.known: dict[Choice, float | None] = {}
         self.best: list[float] = []
         self.worst = 0.0
@@ -48,10 +53,12 @@ class Counter:
             raise SpentError
         key = self._key(choice)
         if key not in self.known:
-            cost = self.known[key] = self.problem.cost(choice)
-            if cost is not None:
+            true = self.problem.cost(choice)
+            cost = self.known[key] = self.problem.told(true, self._draw)
+            if cost is not None and true is not None:
                 self.worst = max(self.worst, cost) if self.best else cost
-                self.best.append(min(cost, self.best[-1] if self.best else math.inf))
+                self.best.append(true if cost < self._lowest else self.best[-1])
+                self._lowest = min(self._lowest, cost)
         cost = self.known[key]
         return self.worst if cost is None else cost
 
@@ -61,9 +68,7 @@ class Counter:
 
     def _key(self, choice: Choice) -> Choice:
         """*choice* without what does not matter in it."""
-        if self.problem.when:
-            return choice[0], choice[1 + choice[0]]
-        return choice
+        return self.problem.active(choice) if self.problem.active else choice
 
 
 Peer = Callable[[Problem, Counter, int], None]
@@ -78,7 +83,7 @@ def tpe(problem: Problem, cost: Counter, seed: int) -> None:
 
     sampler = (
         optuna.samplers.TPESampler(seed=seed, constraints_func=bound)
-        if problem.name == "gemm"
+        if problem.constraints or problem.name == "gemm"
         else optuna.samplers.TPESampler(seed=seed)
     )
     _optuna(problem, cost, sampler, kinds=True)
@@ -159,7 +164,7 @@ PEERS: dict[str, Peer] = {
 
 def contest(peer: Peer, problem: Problem, seed: int) -> list[float]:
     """The best cost after each trial."""
-    cost = Counter(problem)
+    cost = Counter(problem, seed)
     with suppress(SpentError):
         peer(problem, cost, seed)
     return cost.best
@@ -181,15 +186,16 @@ def quiet() -> Iterator[None]:
             os.close(told)
 
 
-def main(name: str, seeds: int, wanted: list[str]) -> None:
+def main(name: str, seeds: int, trials: int, wanted: list[str]) -> None:
     found = {}
     began = time.process_time()
     with quiet():
         for each in wanted or PROBLEMS:
             problem = PROBLEMS[each]()
+            problem = replace(problem, budget=trials or problem.budget)
             found[each] = [contest(PEERS[name], problem, seed) for seed in range(1, seeds + 1)]
     print(json.dumps({"seconds": time.process_time() - began, "best": found}))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), sys.argv[3:])
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])
