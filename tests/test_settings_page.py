@@ -16,7 +16,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "settings.md"
 HEAD = """# Settings of files
 
 What can stand in `zenturio.toml`, the file of settings beside `.zenturio`, and in a file of hosts. Both are TOML. A name that is not known, or a
-value that is not possible, is an error with its line and column. A place, `[places.NAME]`, has [a page of its own](place-settings.md).
+value that is not allowed, is an error with its line and column. A place, `[places.NAME]`, has [a page of its own](place-settings.md).
 """
 MACHINE = {
     "address": "the name or address that `ssh` connects to",

@@ -24,7 +24,7 @@ _MOST_FILES = 40
 _WAITING_LINES = 1000
 """Lines kept in memory until the project is created, if it is."""
 _RETRY_LINES = 64
-"""Lines between two looks whether the project is there now."""
+"""Lines between two checks whether the project is there now."""
 _NAME = re.compile(r"\d{8}T\d{6}-[a-z]+-\d+(\.older)?\.log")
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -297,7 +297,7 @@ def _new_password(identity: Identity) -> str:
     except OSError as error:
         raise PlaceError(
             f"the password of the role cannot be kept in {path}: {error.strerror}",
-            hint=f"set XDG_CONFIG_HOME to a folder of yours, or name a login in {VARIABLE}",
+            hint=f"set XDG_CONFIG_HOME to your own folder, or name a login in {VARIABLE}",
         ) from error
     return password
 

@@ -22,7 +22,7 @@ from zenturio.study.driver.progress import RunProgress
 
 CELLS_FOLDER = "cells"
 UPDATE_SECONDS = 0.25
-"""Seconds between two looks at how far a run is."""
+"""Seconds between two checks how far a run is."""
 _FILE_NAME = re.compile(r"\w[\w.-]{0,63}")
 
 

@@ -14,7 +14,7 @@ from zenturio.record import Repository
 from zenturio.record.open import FOLDER, project_folder
 
 POLL = 0.3
-"""Seconds between two looks."""
+"""Seconds between two checks."""
 
 
 class FileTail:

@@ -24,7 +24,7 @@ IS_MACOS = sys.platform == "darwin"
 MAXRSS_UNIT = 1 if IS_MACOS else 1024
 """Bytes in which getrusage counts the largest resident size."""
 LOOK_SECONDS = 0.1 if IS_MACOS else 0.25
-"""Seconds between two looks at the memory and the number of processes of a run: ps costs 10 ms."""
+"""Seconds between two readings of memory and number of processes of a run: ps costs 10 ms."""
 OWN_SESSION: dict[str, Any] = {"setsid": True} if IS_MACOS else {"setpgroup": 0}
 """What has os.posix_spawn start a command apart from its parent's terminal and group."""
 EXACT_STARTER = ""
@@ -32,7 +32,7 @@ EXACT_STARTER = ""
 _FIRST_PROCESS = 1
 """The parent of all orphans on macOS; elsewhere another process may have asked for them."""
 _PARENT_SECONDS = 0.25
-"""Seconds between two looks at whether the parent lives."""
+"""Seconds between two checks whether the parent lives."""
 
 
 class ProcessRow(NamedTuple):

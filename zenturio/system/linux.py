@@ -17,7 +17,7 @@ _SET_CHILD_SUBREAPER = 36
 MAXRSS_UNIT = 1024
 """Bytes in which getrusage counts the largest resident size."""
 LOOK_SECONDS = 0.1
-"""Seconds between two looks at the memory and the number of processes of a run."""
+"""Seconds between two readings of the memory and the number of processes of a run."""
 OWN_SESSION: dict[str, Any] = {"setsid": True}
 """What has os.posix_spawn start a command apart from its parent's terminal and group."""
 EXACT_STARTER = next((p for p in ("/usr/bin/setsid", "/bin/setsid") if os.access(p, os.X_OK)), "")

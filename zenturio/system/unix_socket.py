@@ -56,7 +56,7 @@ def listen_at(path: Path, *, others: bool) -> socket.socket:
         listening.close()
         raise PlaceError(
             f"cannot listen at {path}: {error.strerror or error}",
-            hint="a short path in a folder of yours, such as $XDG_RUNTIME_DIR/zenturio.sock",
+            hint="choose a short path in your own folder, such as $XDG_RUNTIME_DIR/zenturio.sock",
         ) from error
     return listening
 

@@ -408,7 +408,7 @@ def _job_of_ticket(
 CLOSING_SECONDS = 10.0
 """Seconds that closing waits for a disk that does not answer."""
 LONGEST_PAUSE_SECONDS = 1.0
-"""Seconds between two looks at the folder, at the most."""
+"""Seconds between two checks of the folder, at the most."""
 
 
 class OutcomeReader:

@@ -16,7 +16,7 @@ from zenturio.execute.slurm_commands import SlurmCommands
 _log = logging.getLogger(__name__)
 
 POLL_SECONDS = 5.0
-"""Seconds between two looks at the queue."""
+"""Seconds between two checks of the queue."""
 POLL_SHARE = 10
 """A look that took long is followed by so many times as long without one."""
 LEAD_FRACTION = 0.2

@@ -86,7 +86,7 @@ def judge_loss(loss: WorkerLoss, ending: LossReason) -> list[DaskTicket]:
 
 
 _CHECK_SECONDS = 1.0
-"""Seconds between two looks at whether the scheduler is there."""
+"""Seconds between two checks whether the scheduler is there."""
 _REPEAT_STOP_SECONDS = 0.2
 """Seconds after which it is said again who is to be killed."""
 _LINGER_SECONDS = 0.003

@@ -166,7 +166,7 @@ GREETING = b"zenturio agent\n"
 ANSWER_SECONDS = 60.0
 """Seconds that an answer may take."""
 _POLL_SECONDS = 0.2
-"""Seconds between two looks at whether a connection is still wanted."""
+"""Seconds between two checks whether a connection is still wanted."""
 _CLOSING_SECONDS = 2.0
 """Seconds in which a client may end by itself."""
 _MOST_NOISE_BYTES = 65536

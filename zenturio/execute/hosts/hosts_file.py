@@ -127,10 +127,10 @@ class HostsOptions:
     """How jobs are placed, watched, moved and tried again."""
 
     exists: float = setting(
-        300.0, "seconds between two looks at machines, cores and memory", read=_read_amount
+        300.0, "seconds between two readings of machines, cores and memory", read=_read_amount
     )
     status: float = setting(
-        30.0, "seconds between two looks at the load, and what a probe says", read=_read_amount
+        30.0, "seconds between two readings of the load and of the probe", read=_read_amount
     )
     patience: float = setting(
         30.0,

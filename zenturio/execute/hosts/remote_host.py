@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 """Seconds between two attempts to connect: doubled up to the most."""
 _TIDY_SECONDS = 0.2
-"""Seconds between two looks at a job that is to go away."""
+"""Seconds between two checks of a job that is to go away."""
 Listener = Callable[[str, dict[str, Any]], None]
 
 

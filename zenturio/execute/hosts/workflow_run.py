@@ -39,7 +39,7 @@ from zenturio.schedule.simulate.simulator import FollowPlan, LoopController
 from zenturio.schedule.simulate.trace import ExecutionTrace, TraceEvent
 
 POLL_SECONDS = 0.1
-"""Seconds between two looks at hosts, and at how far tasks are."""
+"""Seconds between two checks of hosts, and at how far tasks are."""
 CHANGE_FRACTION = 0.25
 """By which part the share of a machine has to be another one to be told."""
 _SHOWN_LINES = 10

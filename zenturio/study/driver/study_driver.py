@@ -56,13 +56,13 @@ if TYPE_CHECKING:
 AHEAD = 0.25
 """Seconds of work that are claimed ahead: enough for the place never to wait."""
 ELSEWHERE = 1.0
-"""Seconds between two looks at what other drivers hold."""
+"""Seconds between two checks of what other drivers hold."""
 MOST_NAMED = 3
 """Other drivers that are named while the run waits for them."""
 QUIET = 5.0
 """Seconds for which a repository that failed is left alone while experiments still run."""
 CANCEL_POLL = 1.0
-"""Seconds between two looks at requests to cancel."""
+"""Seconds between two checks of requests to cancel."""
 KILLING = 10.0
 """Seconds in which cancelled experiments return, at most: more than any place's grace."""
 CAUSES = 10

@@ -248,7 +248,7 @@ SETTLING = Failpoint("serve.settling")
 SETTLED = Failpoint("serve.settled")
 
 POLL = 0.5
-"""Seconds between two looks at the queue."""
+"""Seconds between two checks of the queue."""
 ACTIVE = 128
 """Studies of all users that are driven at the same time at the most; others keep their turn."""
 LATER = 5.0

@@ -190,7 +190,7 @@ def locked_alone(folder: Path, name: str = LOCK) -> Iterator[None]:
     if lock is None:
         raise ConflictError(
             f"another service runs here already: process {lock_holder(path)}",
-            hint="zen submit hands it studies; to have another policy, stop it first",
+            hint="zen submit sends it studies; to change the policy, stop it first",
         )
     with lock:
         lock.write_pid()

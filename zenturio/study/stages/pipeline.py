@@ -160,7 +160,7 @@ class StageSource:
 
 
 GLANCE = 0.5
-"""Seconds between two looks whether somebody stopped it."""
+"""Seconds between two checks whether somebody stopped it."""
 
 
 @dataclass

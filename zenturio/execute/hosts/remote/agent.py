@@ -31,7 +31,7 @@ from zenturio.system.machine import machine_facts
 
 GREETING = b"zenturio agent\n"
 _POLL_SECONDS = 0.1
-"""Seconds between two looks at what jobs write, while any runs."""
+"""Seconds between two checks of what jobs write, while any runs."""
 _COMMAND_BYTES, _STREAM_BYTES, _MOST_FILES = 2**20, 2**22, 10**5
 """The same limits as in hosts/protocol.py, beyond which the driver believes nothing."""
 _COMMAND_SECONDS = 10.0
