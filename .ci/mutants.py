@@ -388,7 +388,8 @@ def main() -> None:
     arguments = _arguments()
     package, jobs = arguments.package, arguments.jobs
     neighbours = [f"tests/{name}" for name in NEIGHBOURS.get(package, ())]
-    tests = [f"tests/{package}", *neighbours, *arguments.tests]
+    own = [name for name in (f"tests/{package}",) if (ROOT / name).exists()]
+    tests = [*own, *neighbours, *arguments.tests]
     with tempfile.TemporaryDirectory(prefix="zenturio-mutants-") as name:
         folder = Path(name)
         reach = Map(arguments.map, package, tests, arguments.select, jobs).read(folder)

@@ -210,6 +210,25 @@ def test_a_file_with_a_second_name_is_copied_so_that_nobody_can_write_to_it(home
     assert kept.kept.read_bytes() == b"as it was"
 
 
+def test_what_is_removed_is_told_and_leaves_no_empty_folder(home, tmp_path):
+    home.parent.mkdir()
+    drive(home, 2, 1)
+    with opened(home) as repository:
+        store = repository.store
+        objects = store.root / "objects"
+        paths = sorted(path for path in objects.rglob("*") if path.is_file())
+        first, others = paths[0], paths[1:]
+        (tmp_path / "foreign").write_bytes(b"of others")
+        with store.alone():
+            asked = [first, tmp_path / "foreign", first.with_name("never-there")]
+            assert store.remove(asked) == (first,)
+            assert sorted(path for path in objects.rglob("*") if path.is_file()) == others
+            assert all(any(folder.iterdir()) for folder in objects.iterdir())
+            assert store.remove(others) == tuple(others)
+    assert (tmp_path / "foreign").read_bytes() == b"of others"
+    assert not objects.exists() or list(objects.iterdir()) == []
+
+
 def test_an_object_that_is_not_whole_is_replaced(home):
     home.parent.mkdir()
     drive(home, 1, 1)

@@ -227,6 +227,7 @@ def test_of_three_studies_each_goes_with_its_rows_and_no_others(url, order):
         fail_again(repository, order[1], 1)
         fail_again(repository, order[0], 3)
         add_older_rows(url)
+        assert cells(stored(url)["sources"], "mode") == {str(0o644)}
         for name in order:
             if name == order[1]:
                 # A later attempt than the last of the study that is gone; set aside, too.

@@ -103,6 +103,22 @@ class Rounds:
             ResultCount(None, 2, "ok", 1),
         }
 
+    def test_a_round_of_one_of_three_studies_leaves_the_newest_results_of_the_others(
+        self, repository: Repository
+    ) -> None:
+        (driver,) = driven(repository)
+        run(repository, driver, [A, B], time=1.0)
+        for name in ("t", "u"):
+            repository.open(name, DEFINITION)
+            assert repository.cached(name, [A, B]) == {A.digest, B.digest}
+        before = {name: list(repository.records(name)) for name in ("t", "u")}
+        run_again(repository, driver, A, 2.0, repository.begin_round("s"))
+        assert [record.newest for record in repository.records("s")] == [False, True, True]
+        for name, records in before.items():
+            assert list(repository.records(name)) == records
+            assert [record.newest for record in records] == [True, True]
+            assert repository.count_states(name)["ok"] == 2
+
     def test_new_experiments_belong_to_the_newest_round(self, repository: Repository) -> None:
         (driver,) = driven(repository)
         run(repository, driver, [A], time=1.0)
