@@ -212,6 +212,17 @@ def test_a_notebook_shows_a_table_with_inert_names(study):
     assert "3 of 35 rows" in shown
 
 
+def test_times_have_their_median_where_no_aggregate_is_named(repository):
+    rows = [{"n": 1, "repeat": at, "index": 1, "wtime": t, "y": t}
+            for at, t in enumerate((1.0, 2.0, 9.0), 1)]  # fmt: skip
+    fields = {"wtime": Field("wtime", "real", "s"), "y": "real"}
+    fill(repository, "timed", {"n": "int"}, fields, rows)
+    found = results(repository, "timed", by=["n"])
+    assert found.columns == ("n", "count(*)", "median(wtime)", "mean(y)")
+    assert found.rows == ((1, 3, 2.0, 4.0),)
+    assert results(repository, "timed", by=["n"], sort=["-wtime"]).rows == found.rows
+
+
 def test_a_seed_makes_no_point(repository):
     fields = {"n": "int", "seed": Field("seed", "int", kind=SEED_KIND)}
     rows = [

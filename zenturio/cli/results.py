@@ -78,7 +78,8 @@ def results(
             metavar="mean,p90",
             help="Aggregates: mean, min, max, std, count, median, sum, var, sem, iqr, geomean, "
             "p5 ... p99.9 (quantiles), mean_low, mean_high, median_low, median_high (95% "
-            "intervals), tried (experiments that ended, also failed ones).",
+            "intervals), tried (experiments that ended, also failed ones); default: median of "
+            "times, mean of others.",
         ),
     ] = "",
     metric: Annotated[str, typer.Option(metavar="a,b", help="Show these metrics only.")] = "",

@@ -31,7 +31,7 @@ from zenturio.experiment.signed_ranks import (
     rank_sum_chance,
 )
 from zenturio.quantities import amount
-from zenturio.query.aggregates import Origins
+from zenturio.query.aggregates import TIMES, Origins
 from zenturio.query.frames import as_reals, study_frame
 from zenturio.query.interleaved_pairs import (
     FACTS,
@@ -70,8 +70,6 @@ HINT = (
 )
 RUN_HINT = "for a verdict, run both next to each other: zen compare {} {} --run"
 WALL_TIME, PROCESSOR_TIME = "wtime", "ctime"
-TIMES = frozenset({"s", "ms", "us", "µs", "ns", "min", "h"})
-"""Units of times: less of them is faster."""
 
 Point = tuple[Any, ...]
 

@@ -12,6 +12,7 @@ from zenturio.query.aggregates import (
     aggregate_item,
     check_aggregate,
     count_origins,
+    default_aggregate,
     row_count_item,
 )
 from zenturio.query.catalog import Catalog, StudyColumn, open_snapshot, read_catalog
@@ -51,9 +52,9 @@ def results(
 ) -> ResultTable:
     """Return the experiments of *study* that succeeded and meet the condition *where*.
 
-    With *by* they are grouped, and each metric is aggregated (``mean``, if nothing is named);
-    with *aggregates* alone over repeats, that is, by all parameters. NULL and NaN are left out of
-    aggregates, and counted in the notes.
+    With *by* they are grouped, and each metric is aggregated: by the median if it is a time, else
+    by the mean, if nothing is named; with *aggregates* alone over repeats, that is, by all
+    parameters. NULL and NaN are left out of aggregates, and counted in the notes.
 
     *columns* are shown in their order: parameters, metrics, facts such as ``status``, and columns
     of plug-ins (see `result_columns`). A condition on ``status`` looks at failures too.
@@ -162,10 +163,14 @@ def _grouped(table: StudyTable) -> ResultTable:
     reader, catalog, query, statement = table.reader, table.catalog, table.query, table.statement
     keys = [catalog.column(name) for name in query.by] or list(catalog.parameters)
     metrics = [c for c in _metrics(catalog, query, numbers=True) if c not in keys]
-    aggregates = tuple(name for name in query.aggregates if name != TRIED) or ("mean",)
+    aggregates = tuple(name for name in query.aggregates if name != TRIED)
     heads = [SelectItem.key(key, reader.dialect) for key in keys]
     heads.append(row_count_item(ROW_COUNT))
-    heads += [aggregate_item(kind, c, reader.dialect) for c in metrics for kind in aggregates]
+    heads += [
+        aggregate_item(kind, column, reader.dialect)
+        for column in metrics
+        for kind in aggregates or (default_aggregate(column),)
+    ]
     counts = [aggregate_item("count", column, reader.dialect) for column in metrics]
     order = _group_order(query, keys, heads, metrics)
     shown = with_limit(statement.select(heads, group=len(keys), order=order), query.limit)
