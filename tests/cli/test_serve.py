@@ -1,5 +1,6 @@
 """serve, submit, queue and cancel, as users of a lab's machine have them."""
 
+import json
 import os
 import pwd
 import re
@@ -202,6 +203,27 @@ def test_a_day_at_a_lab(lab, serving):
     out, err = service.stop()
     assert service.process.returncode == 0, err
     assert "1: quick of" in out
+
+
+def test_tasks_of_several_workflows_run_by_the_policy_of_the_service(lab, serving):
+    (lab / "task.sh").write_text(
+        'test "$1" != end || grep -q "b 2" */out.dat || exit 3; echo "$1" > out.dat'
+    )
+    for name in ("one", "two"):
+        tasks = [{"name": "a"}, {"name": "b 2"}, {"name": "end"}]
+        flow = {"name": name, "tasks": tasks, "edges": [["a", "end"], ["b 2", "end"]]}
+        (lab / f"{name}.json").write_text(json.dumps(flow))
+        told = zen(
+            "workflow", "annotate", f"{name}.json", "--command", "sh task.sh '{task}'",
+            "--file", "task.sh", "--hand-on", "out.dat", "-o", f"{name}-run", cwd=lab,
+        )  # fmt: skip
+        assert f"zen submit {name}-run/{name}-all" in told.out
+    service = serving("--policy", "srpt")
+    for name in ("one", "two"):
+        zen("submit", f"{name}-run/{name}-all", cwd=lab)
+    for name in ("one", "two"):
+        service.until(f"{name}-all", "done")
+        assert zen("status", f"{name}-end", "--json", cwd=lab).facts["ok"] == 1
 
 
 def test_nobody_submits_or_cancels_in_the_name_of_another(lab, monkeypatch):

@@ -15,7 +15,12 @@ from zenturio.search import parse_budget
 from zenturio.study.driver.search_source import SearchSpec
 from zenturio.study.driver.study_session import StudySession
 from zenturio.study.point_selection import select_points
-from zenturio.study.schedule_study import abstract_workflow, annotate, ranged
+from zenturio.study.schedule_study import (
+    abstract_workflow,
+    annotate,
+    annotate_as_stages,
+    ranged,
+)
 
 FORK = Workflow.of(
     "fork",
@@ -175,3 +180,31 @@ def test_machines_that_are_numbered_are_written_as_a_range(names, expected):
 def test_a_folder_that_is_there_is_not_written_to(tmp_path):
     with pytest.raises(InputError, match="is there already"):
         annotate(FORK, MACHINES, tmp_path)
+
+
+def test_a_task_becomes_a_stage_with_its_command_files_and_needs(tmp_path):
+    (tmp_path / "task.sh").write_text("exit 0")
+    flow = Workflow.of(
+        "flow",
+        [WorkflowTask("a b", 2.5, program="p", cores=2, memory=1e9), WorkflowTask("a_b", 1)],
+        [("a b", "a_b")],
+    )
+    last = annotate_as_stages(
+        flow, tmp_path / "run", 'sh "task.sh" {task} {program} {work} {cores} ${x}',
+        [tmp_path / "task.sh"], ["*.dat"],
+    )  # fmt: skip
+    assert last == tmp_path / "run" / "flow-all"
+    texts = {path.parent.name: path.read_text() for path in (tmp_path / "run").rglob("study.zen")}
+    assert texts == {
+        "flow-a_b": 'ZEN$ RUN "sh \\"task.sh\\" a b p 2.5 2 ${x}" CPUS 2 MEMORY 1000000000\n'
+        'ZEN$ OUTPUT "*.dat"\n',
+        "flow-a_b_2": 'ZEN$ AFTER "flow-a_b"\nZEN$ RUN "sh \\"task.sh\\" a_b  1 1 ${x}"\n'
+        'ZEN$ OUTPUT "*.dat"\n',
+        "flow-all": 'ZEN$ AFTER "flow-a_b_2"\nZEN$ RUN "true"\n',
+    }
+    assert (tmp_path / "run" / "flow-a_b" / "task.sh").exists()
+    with pytest.raises(InputError, match="is there already"):
+        annotate_as_stages(flow, tmp_path / "run", "true")
+    looped = Workflow.of("l", [WorkflowTask("a"), WorkflowTask("b")], [("a", "b"), ("b", "a")])
+    with pytest.raises(InputError, match="l has loops: stages run once each"):
+        annotate_as_stages(looped, tmp_path / "other", "true")

@@ -151,22 +151,51 @@ def annotate(
     objective: Annotated[
         str, typer.Option(metavar="METRIC", help="Objective of the study.")
     ] = "makespan",
+    command: Annotated[
+        str,
+        typer.Option(
+            metavar="'./task {task}'",
+            help="Make a stage of each task instead, which runs this command; for zen submit.",
+        ),
+    ] = "",
+    file: Annotated[
+        list[Path] | None, typer.Option(help="Input file of every stage; repeatable.")
+    ] = None,
+    hand_on: Annotated[
+        list[str] | None,
+        typer.Option(metavar="GLOB", help="Output files that later stages receive."),
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Make a study of all its schedules.
+    """Make a study of all its schedules, or stages that run its tasks.
 
     The folder gets the workflow, the platform, and a directive for each task: which machines
     may run it. Any search engine then is a scheduler, and the place simulate evaluates its plans.
 
-    Examples: zen workflow annotate wien2k:kpoints=20 -o wien2k; zen run wien2k --search ga
-    --budget 2000 --on simulate
+    With --command each task becomes a stage: a study that waits for those before it, and finds
+    their files in folders with the names of their stages. zen submit gives the last one to a
+    service, which runs the workflows of several users by its policy.
+
+    Examples: zen workflow annotate wien2k:kpoints=20 -o wien2k; zen run wien2k --search ga --budget
+    2000 --on simulate; zen workflow annotate flow.json --command './task {task}' --file task -o
+    flow; zen submit flow/flow-all
     """
     from zenturio.errors import InputError
     from zenturio.schedule.formats.files import read_platform
     from zenturio.schedule.generators.generator import instance_of
     from zenturio.study.schedule_study import annotate as write
+    from zenturio.study.schedule_study import annotate_as_stages
 
     instance = instance_of(source)
+    if command:
+        last = annotate_as_stages(instance.workflow, out, command, file or [], hand_on or [])
+        if json:
+            output.facts({"folder": str(last), "tasks": len(instance.workflow)})
+        else:
+            typer.echo(f"wrote {out}; next: zen submit {last}, or zen run {last}")
+        return
+    if file or hand_on:
+        raise InputError("--file and --hand-on go with --command", hint="leave them out")
     platform = read_platform(on) if on else instance.platform
     if platform is None:
         raise InputError(f"{source} has no machines", hint="--on grid.toml, or identical:8")

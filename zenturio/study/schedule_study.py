@@ -8,8 +8,10 @@ parameter, a schedule is a point, and whichever engine searches the points is th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +27,7 @@ from zenturio.schedule.model.workflow import Workflow, WorkflowTask
 from zenturio.schedule.static.list_scheduling import processor_names
 
 FLOW, GRID = "workflow.json", "grid.toml"
+_HOLE = re.compile(r"\{(\w+)\}")
 _NUMBERED = re.compile(r"([A-Za-z_][\w.-]*?)(\d+)")
 
 
@@ -58,6 +61,78 @@ def annotate(
     directives = insert("", "shell", sets, bodies=bodies)
     (folder / f"{FLOW}.zen").write_text(directives, "utf-8")
     return folder
+
+
+def annotate_as_stages(
+    flow: Workflow,
+    folder: str | Path,
+    command: str,
+    files: Sequence[Path] = (),
+    hand_on: Sequence[str] = (),
+) -> Path:
+    """Write a stage for each task of *flow* into a new *folder*; return that which waits for all.
+
+    A stage runs *command*, in which ``{task}``, ``{program}``, ``{work}`` and ``{cores}`` are
+    replaced, with copies of *files*. What matches *hand_on* is there for the tasks that follow, in
+    a folder with the name of the stage. A service runs such stages of many users by its policy.
+    """
+    if flow.looped or flow.branches:
+        raise InputError(
+            f"{flow.name} has {'loops' if flow.looped else 'branches'}: stages run once each",
+            hint="zen workflow run runs it",
+        )
+    folder, names = Path(folder), _stage_names(flow)
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError:
+        raise InputError(f"{folder} is there already", hint="name a folder that is not") from None
+    outputs = [f"OUTPUT {_quoted(pattern)}" for pattern in hand_on]
+    ends = []
+    for number, task in enumerate(flow.tasks):
+        before = [names[i] for i in flow.before.of(number).tolist()]
+        values = {
+            "task": task.name, "program": task.program, "work": f"{task.work:g}",
+            "cores": str(task.cores),
+        }  # fmt: skip
+        line = _HOLE.sub(partial(_filled, values), command)
+        needs = f" CPUS {task.cores}" if task.cores > 1 else ""
+        needs += f" MEMORY {task.memory:.0f}" if task.memory else ""
+        _write_stage(folder / names[number], before, f"RUN {_quoted(line)}{needs}", outputs)
+        for file in files:
+            shutil.copy(file, folder / names[number])
+        if not len(flow.after.of(number)):
+            ends.append(names[number])
+    last = folder / names[-1]
+    _write_stage(last, ends, 'RUN "true"', [])
+    return last
+
+
+def _filled(values: Mapping[str, str], hole: re.Match[str]) -> str:
+    return values.get(hole[1], hole[0])
+
+
+def _stage_names(flow: Workflow) -> list[str]:
+    """Return a name for the stage of each task, and one for the stage that waits for all."""
+    names: list[str] = []
+    for task in (*flow.names, "all"):
+        word = re.sub(r"[^\w-]", "_", f"{flow.name}-{task}")
+        name, number = word, 2
+        while name in names:
+            name, number = f"{word}_{number}", number + 1
+        names.append(name)
+    return names
+
+
+def _write_stage(folder: Path, before: Sequence[str], run: str, outputs: Sequence[str]) -> None:
+    folder.mkdir()
+    lines = [*(f'AFTER "{name}"' for name in before), run, *outputs]
+    (folder / "study.zen").write_text("".join(f"ZEN$ {line}\n" for line in lines), "utf-8")
+
+
+def _quoted(text: str) -> str:
+    """Return *text* as that of a directive, in which it names no parameters."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + escaped.replace("{{", "{{{{").replace("}}", "}}}}") + '"'
 
 
 def abstract_workflow(flow: Workflow) -> tuple[Workflow, dict[str, str]]:
