@@ -134,13 +134,23 @@ def content_of(filed: ExperimentFile) -> bytes:
 
 def read_original(filed: ExperimentFile) -> bytes:
     """Return the bytes of the file's original; PlaceError if they are others than were hashed."""
-    with _open_original(filed) as file:
-        status = os.fstat(file.fileno())
-        content = file.read()
+    assert filed.original is not None, "who has the content needs no original"
+    # Without a file object, which would cost six calls of the system more for each file.
+    try:
+        descriptor = os.open(filed.original, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise _changed_original(filed) from None
+    try:
+        status = os.fstat(descriptor)
+        content = b""
+        while piece := os.read(descriptor, max(status.st_size + 1 - len(content), 2**16)):
+            content += piece
+            if len(content) == status.st_size:
+                break
         # A file that looks as it did when it was hashed need not be hashed again.
-        is_same = (
-            bool(filed.stamp) and _has_stamp(file, filed.stamp) and stamp_of(status) == filed.stamp
-        )
+        is_same = filed.stamp == stamp_of(status) == stamp_of(os.fstat(descriptor))
+    finally:
+        os.close(descriptor)
     if not is_same and filed.digest and content_digest(content).hex() != filed.digest:
         raise _changed_original(filed)
     return content

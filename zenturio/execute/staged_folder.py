@@ -125,6 +125,8 @@ class StagedFolder:
         """The names of filled files in each folder."""
         self._changed: set[str] = set()
         """Folders whose stamps are to be taken again."""
+        self._empty: set[str] = set()
+        """Folders that were made for this experiment: nothing need be removed there."""
 
     def rename(self, path: str) -> None:
         """Move the folder, which changes its own stamp: so that is compared before."""
@@ -200,6 +202,7 @@ class StagedFolder:
                 stamp = None
             if stamp is None:
                 os.mkdir(path, self._mode)  # noqa: PTH102 - called often
+                self._empty.add(folder)
                 continue
             if stat.S_IMODE(os.lstat(path).st_mode) != self._mode:
                 os.chmod(path, self._mode)  # noqa: PTH101
@@ -226,9 +229,11 @@ class StagedFolder:
                 except OSError:
                     pass
                 del stamps[name]
-            self._changed.add(name.rpartition("/")[0])
-            self._folder_stamps.pop(name.rpartition("/")[0], None)
-            _remove(path)
+            folder = name.rpartition("/")[0]
+            self._changed.add(folder)
+            self._folder_stamps.pop(folder, None)
+            if folder not in self._empty:
+                _remove(path)
             if filed.mode > _LINK:
                 os.symlink(checked_link(filed), path)  # noqa: PTH211
             elif is_large:
@@ -236,6 +241,7 @@ class StagedFolder:
             else:
                 write_new(path, content_of(filed), filed.mode, self._plan.mtime(name))
             stamps[name] = stamp_of(os.lstat(path))
+        self._empty = set()
 
     def _is_shared_anew(self, filed: ExperimentFile, path: str, inputs: InputCache) -> bool:
         """Take up the object that a large file is linked to; whether it must be linked again."""
