@@ -73,3 +73,19 @@ def test_few_points_and_a_study_without_an_objective_say_so(tmp_path, monkeypatc
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match="not enough data to tell"):
         Study("bare").plot("dependence", y="y")
+
+
+def test_several_objectives_have_a_front_and_shares_of_the_first_one(tmp_path, monkeypatch):
+    (tmp_path / "model.sh").write_text(
+        PROGRAM.replace("MINIMIZE y", "MINIMIZE y, MAXIMIZE b * 2").replace(
+            '"echo', '"test {b} -lt 5 && echo'
+        )
+    )
+    zen("run", "model.sh", "--sample", "20", cwd=tmp_path, code=None)
+    monkeypatch.chdir(tmp_path)
+    answer = Study("model").explain()
+    assert answer.lines[0].startswith("model: minimize y, maximize b * 2; ")
+    assert answer.usable < answer.points == 20
+    assert answer.metric == "y"
+    assert "points that no other one is better than (zen best model)" in answer.lines[3]
+    assert answer.proposal.values is not None

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import accumulate, combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -440,8 +440,12 @@ def _tree_shares(tree: _Tree, sizes: Sequence[int]) -> _TreeShares | None:
         return max(0.0, float(weights.sum()) / variance)
 
     firsts = np.array([closed(at) for at in range(parameters)])
-    everything = range(parameters)
-    totals = np.array([1 - closed(*(o for o in everything if o != at)) for at in everything])
+    # The product over all others is that of those before, times that of those behind.
+    behind = list(accumulate(reversed(ratios[1:]), np.multiply, initial=np.ones_like(both)))[::-1]
+    before, totals = both, np.zeros(parameters)
+    for at, ratio in enumerate(ratios):
+        totals[at] = 1 - max(0.0, float((before * behind[at]).sum()) / variance)
+        before = before * ratio
     return _TreeShares(firsts, totals, lambda a, b: closed(a, b) - firsts[a] - firsts[b])
 
 

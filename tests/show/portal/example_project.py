@@ -3,11 +3,12 @@
 from contextlib import chdir
 from hashlib import blake2b, sha256
 
-from zenturio.annotate.scan import scan
+from zenturio.annotate.scan import scan, scan_kept
 from zenturio.experiment import Missing
 from zenturio.experiment.experiment import Artifact, Experiment, Log, Outcome, Recipe
 from zenturio.record import DriverProcess, Field, StudyDefinition
 from zenturio.record.open import FOLDER, open_repository
+from zenturio.search.designs import Design
 from zenturio.study.local_run import run_locally
 from zenturio.study.point_selection import select_points
 
@@ -17,13 +18,14 @@ BEGAN = 1_790_000_000.0
 
 
 def fill_project(folder):
-    """Studies in the database of *folder*: matmul, stencil, half, EVIL, and hello, which was run."""
+    """Studies in the database of *folder*: matmul, stencil, half, designed, EVIL, and hello, which was run."""
     (folder / FOLDER).mkdir()
     repository = open_repository(folder / FOLDER / "zenturio.db")
     try:
         _matmul(repository)
         _stencil(repository)
         _half(repository)
+        _designed(repository)
         _evil(repository, folder)
     finally:
         repository.close()
@@ -106,6 +108,27 @@ def _half(repository):
     rows = [({"n": n}, {"wtime": float(n)}, {}) for n in range(1, 13)]
     fields = (Field("n", "int"),), (Field("wtime", "real", "s"),)
     enter(repository, "half", StudyDefinition(*fields, notes={"experiments": 40}), rows)
+
+
+DESIGNED = b"""\
+#ZEN$ PARAM a = { 0:9 }
+#ZEN$ PARAM b = { 0:9 }
+#ZEN$ CONSTRAINT VALUE a + b <= 12
+#ZEN$ METRIC cost FROM stdout REGEX "(.*)"
+#ZEN$ RUN "true {a} {b}"
+"""
+
+
+def _designed(repository):
+    """The points of a design, whose parameters are tied."""
+    sources = {"designed.sh": DESIGNED}
+    points = dict.fromkeys(Design("saltelli", 20).points(scan_kept(sources, ()).space))
+    rows = [(dict(p), {"cost": float(p["a"] * p["b"] + p["a"])}, {}) for p in points]
+    definition = StudyDefinition(
+        (Field("a", "int"), Field("b", "int")), (Field("cost", "real"),), sources=sources,
+        notes={"experiments": len(rows), "run": {"design": "saltelli:20", "seed": 0}},
+    )  # fmt: skip
+    enter(repository, "designed", definition, rows)
 
 
 def _evil(repository, folder):

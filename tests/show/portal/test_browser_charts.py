@@ -17,6 +17,8 @@ ADDRESSES = {
     "scaling": "study=matmul&kind=scaling&x=threads&y=wtime&color=n",
     "convergence": "study=stencil&kind=convergence",
     "importance": "study=stencil&kind=importance",
+    "dependence": "study=stencil&kind=dependence",
+    "sensitivity": "study=designed&kind=sensitivity",
     "slice": "study=stencil&kind=slice",
     "pareto": "study=stencil&kind=pareto",
     "parallel": "study=stencil&kind=parallel",
@@ -41,7 +43,7 @@ def test_every_kind_paints_under_the_strict_policy(day, kind):
     day.shot(f"chart-{kind}")
     count, colours = day.colours(".plot")
     assert count > 200, "hardly anything is painted"
-    assert colours >= (1 if kind in ("line", "convergence", "importance") else 2)
+    assert colours >= (1 if kind in ("line", "convergence", "importance", "dependence") else 2)
     assert not day.wrong
 
 
