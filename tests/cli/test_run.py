@@ -400,6 +400,19 @@ def test_a_formula_is_fitted(ran):
     (model,) = zen("fit", "small", "--y", "total", "--x", "n", "--json", cwd=ran.parent).facts
     assert model["kind"] == "linear"
     assert model["formula"].replace(" ", "") in {"10*n", "0+10*n"}
+    where = ran.parent
+    told = zen("fit", "small", "--y", "total", "--x", "n", "--as-model", "m.json", cwd=where).out
+    assert "wrote m.json; next: zen schedule WORKFLOW --times m.json" in told
+    model = json.loads((where / "m.json").read_text())
+    assert (model["study"], model["metric"], model["models"][0]["values"]) == (
+        "small", "total", {"n": [1, 2, 3, 4]},
+    )  # fmt: skip
+    tasks = [{"name": "a", "program": "small", "point": {"n": 25}}, {"name": "b", "work": 1}]
+    (where / "flow.json").write_text(json.dumps({"tasks": tasks, "edges": [["a", "b"]]}))
+    told = zen("workflow", "convert", "flow.json", "timed.json", "--times", "m.json", cwd=where)
+    assert "m.json has no times of 1 of 2 tasks, which keep theirs: b" in told.err
+    rows = json.loads((where / "timed.json").read_text())["tasks"]
+    assert rows[0]["work"] == pytest.approx(250)
     assert (
         "did you mean" in zen("fit", "small", "--y", "totl", "--x", "n", cwd=ran.parent, code=2).err
     )

@@ -412,6 +412,9 @@ def run(
     hosts.toml --gantt flow.svg; zen workflow run flow.json --command './task {task}' --file task
     --on local --times flow-tasks
     """
+    from contextlib import closing
+
+    from zenturio.errors import ZenError
     from zenturio.execute.hosts.executor import Hosts, HostsSettings
     from zenturio.execute.hosts.hosts_file import LOCAL, local_hosts_file
     from zenturio.execute.hosts.workflow_run import TaskTemplate, run_workflow
@@ -430,14 +433,15 @@ def run(
         options=HostsSettings(hosts),
         configuration=local_hosts_file() if hosts == LOCAL else None,
     )
-    with place, output.waiting("running"):
-        trace = run_workflow(flow, doing, place, algorithm)
     study = record or default_study(flow.name)
-    repository = open_repository(None)
-    try:
-        record_task_times(repository, study, trace)
-    finally:
-        repository.close()
+    # Opened before the run: a database that cannot be used is told while nothing is lost.
+    with closing(open_repository(None)) as repository:
+        with place, output.waiting("running"):
+            trace = run_workflow(flow, doing, place, algorithm)
+        try:
+            record_task_times(repository, study, trace)
+        except ZenError as error:
+            typer.echo(f"warning: the times of the tasks are not recorded: {error}", err=True)
     if gantt is not None:
         from zenturio.show.chart_files import save
         from zenturio.show.charts.schedule_charts import gantt as drawn
