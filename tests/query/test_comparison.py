@@ -349,3 +349,17 @@ def test_a_clear_difference_is_seen_though_runs_disturb_the_next_a_little():
         old, new = disturbing(0.03, seed)
         new["wtime"] *= 1.2
         assert compare(old, new, "wtime").overall.verdict == "slower"
+
+
+def test_medians_that_jump_between_two_modes_are_told_of():
+    """Pairs agree within 0.1%; that 11 and 9 of 20 blocks were slow decides both medians."""
+    old, new = interleaved()
+    slow = np.arange(20) % 2 == 0
+    for part, factors in ((old, slow.copy()), (new, slow.copy())):
+        part["wtime"] = 1.0 + 0.001 * np.arange(20) / 20
+        part.loc[factors, "wtime"] *= 1.5
+    old.loc[0, "wtime"], new.loc[1, "wtime"] = 1.0, 1.5
+    found = compare(old, new, "wtime")
+    assert 0.99 < found.ratio < 1.01
+    assert any("two modes" in note for note in found.notes)
+    assert not any("two modes" in note for note in compare(*interleaved(), "wtime").notes)

@@ -189,6 +189,11 @@ class Comparison:
                 "low and high: Hodges-Lehmann intervals of the signed rank test, corrected for the"
                 " number of points (Bonferroni)"
             )
+        if apart := sum(map(self._has_two_modes, self.pairs)):
+            notes.append(
+                f"at {amount(apart, 'point')} the ratio of the medians is far from the ratio within"
+                " blocks: the runs may have two modes; zen plot --kind box shows them"
+            )
         for name, count in zip(self.names, self.failures, strict=True):
             if count:
                 notes.append(f"{count:,} experiments of {name} failed")
@@ -200,6 +205,13 @@ class Comparison:
         for name, origins in zip(self.names, self.origins, strict=True):
             notes += [f"{name}: {note}" for note in origins.notes]
         return tuple(notes)
+
+    def _has_two_modes(self, pair: VersionPair) -> bool:
+        """Whether the medians differ by more than the interval allows from what pairs say."""
+        if not self.is_ratio or pair.interval is None or not pair.value:
+            return False
+        half = math.log(pair.interval.high / pair.interval.low) / 2
+        return abs(math.log(pair.second / pair.first / pair.value)) > half
 
     def result(self) -> ResultTable:
         """The comparison as a table; the summary stands before the notes."""
