@@ -6,14 +6,21 @@ from types import SimpleNamespace
 import pytest
 
 from zenturio.annotate.model import Goal
+from zenturio.annotate.scan import scan
 from zenturio.errors import InputError
 from zenturio.experiment import Outcome
 from zenturio.expression import parse
 from zenturio.record import Field
+from zenturio.record.open import open_repository
+from zenturio.search import Budget
 from zenturio.space import Space, span
 from zenturio.study.driver import known_points
 from zenturio.study.driver.known_points import KnownPoints, collect_advice
 from zenturio.study.driver.search_source import SearchSpec
+from zenturio.study.driver.study_driver import DriverSettings
+from zenturio.study.local_run import run_locally
+from zenturio.study.place_options import PlaceOptions
+from zenturio.study.point_selection import PointSelection, select_points
 
 GOALS = (Goal("minimize", parse("cost")),)
 
@@ -104,3 +111,28 @@ def test_advice_is_of_one_machine_of_this_space_and_of_all_ranks():
         collect_advice(MeasuredTwice([]), "s", Space(n=span(3000, 3001)), GOALS[0])
     with pytest.raises(InputError, match="no parameter m"):
         collect_advice(MeasuredTwice([]), "s", Space(m=span(1, 2)), GOALS[0])
+
+
+def test_a_search_begins_with_known_results_and_goes_on_as_it_began(tmp_path):
+    (tmp_path / "p.sh").write_text(
+        '#ZEN$ PARAM n = { 1:40 }\n#ZEN$ RUN "echo cost {n}"\n'
+        '#ZEN$ METRIC cost FROM stdout REGEX "cost (\\d+)"\n#ZEN$ OBJECTIVE MINIMIZE cost\n'
+    )
+    repository = open_repository(tmp_path / "zenturio.db")
+
+    def run(slots, **more):
+        application = scan([str(tmp_path / "p.sh")])
+        points = more.pop("points", PointSelection.none(application.space))
+        summary = run_locally(
+            application, points, db=repository, place=PlaceOptions(slots),
+            settings=DriverSettings(), **more,
+        )  # fmt: skip
+        return summary.ok, summary.cached, repository.definition("p").notes.get("search")
+
+    space = scan([str(tmp_path / "p.sh")]).space
+    assert run(2, points=select_points(space, limit=5)) == (5, 0, None)
+    search = SearchSpec("random", budget=Budget(3), seed=1)
+    ok, _, notes = run(2, search=search)
+    assert (ok, notes["slots"], len(notes["known"])) == (3, 2, 5)
+    assert run(1, search=search) == (0, 3, notes)
+    repository.close()

@@ -203,3 +203,11 @@ def test_values_of_files_are_found_before_assignments_and_in_targets(tmp_path):
         '#ZEN$ SUBSTITUTE NAME = { a, b }\ns = NAME\n#ZEN$ PARAM n = { 1, 2 }\n#ZEN$ RUN "true"\n'
     )
     assert own_values(scan(tmp_path / "a.py")) == {"tile": 16, "rate": 0.8, "NAME": None}
+
+
+def test_what_a_file_has_by_itself_is_assigned_before_the_directive_or_next_behind_it(tmp_path):
+    (tmp_path / "a.py").write_text(
+        "#ZEN$ ASSIGN tile = { 8, 16 }\ntile = 16\n#ZEN$ ASSIGN tile = { 8, 16 } AS again\n"
+        'tile = 8\n#ZEN$ RUN "python3 a.py"\ntile = 99\n'
+    )
+    assert own_values(scan(tmp_path / "a.py")) == {"tile": 16, "again": 16}
