@@ -28,6 +28,7 @@ SMALLEST = {
     "places": "--runs 4 --rounds 1 --no-peers",
     "plans": "--only data --seeds 2 --solver-seconds 1 --no-peers",
     "portal": "--size 1000 --trials 0 --tabs 2 --runs 4 --rounds 1",
+    "race": "--seeds 2 --trials 8 --repeats 4",
     "results": "--size 1000",
     "scale": "--experiments 1000 --workers 10 --seconds 1 --rows 1000 --runs 64",
     "schedule": "--rounds 1 --tasks 100",
