@@ -154,3 +154,13 @@ def test_a_single_file_that_reads_a_declared_neighbour_by_its_bare_name_is_warne
     assert bool(named) == is_warned
     assert all(f"zen run {folder};" in text for text in named)
     assert not [text for text in warnings(folder) if "data.txt is named" in text]
+
+
+def test_a_seed_that_nothing_uses_is_warned_of_with_the_line_that_gives_it(folder):
+    def told(lines):
+        (folder / "a.sh").write_text(f'# ZEN$ REPEAT 3 SEED s\n# ZEN$ RUN "sh a.sh"\n{lines}')
+        return [text for text in warnings(folder) if "nothing uses the seed s" in text]
+
+    (text,) = told("")
+    assert "ZEN$ ASSIGN seed = @s" in text
+    assert told("# ZEN$ ASSIGN seed = @s\n") == []

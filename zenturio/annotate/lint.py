@@ -16,7 +16,14 @@ from time import time_ns
 from zenturio.annotate.file_selection import IGNORE
 from zenturio.annotate.filler import Filler
 from zenturio.annotate.hole_search import ASSIGNMENT, Replacement, occurrences, replacements
-from zenturio.annotate.lint_space import constraints, elements, size, unused, warning
+from zenturio.annotate.lint_space import (
+    constraints,
+    elements,
+    size,
+    unused,
+    unused_seed,
+    warning,
+)
 from zenturio.annotate.metric_patterns import check_pattern
 from zenturio.annotate.model import MEASURED, Annotated, Application, Assignment, Command, Hole
 from zenturio.annotate.path_patterns import GitIgnore, IgnoreRule
@@ -544,6 +551,7 @@ RULES: tuple[Rule, ...] = (
     threads,
     patterns,
     unused,
+    unused_seed,
     elements,
     constraints,
     size,

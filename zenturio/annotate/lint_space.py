@@ -43,6 +43,17 @@ def unused(application: Application) -> Iterator[Diagnostic]:
             yield warning(message, parameter.place, hint)
 
 
+def unused_seed(application: Application) -> Iterator[Diagnostic]:
+    """A seed that nothing is told of: the program draws its own, and no repeat can be repeated."""
+    seed = application.repeat.seed
+    if seed is not None and seed not in _used(application):
+        yield warning(
+            f"nothing uses the seed {seed} of REPEAT: the program draws one of its own, if any",
+            None,
+            f"ZEN$ ASSIGN seed = @{seed} gives it to the program; or {{{seed}}} in a command",
+        )
+
+
 def added(application: Application) -> Iterator[Diagnostic]:
     """Of these, what an option added: a slip of the fingers, before anything is multiplied."""
     for diagnostic in unused(application):
