@@ -89,3 +89,18 @@ def test_several_objectives_have_a_front_and_shares_of_the_first_one(tmp_path, m
     assert answer.metric == "y"
     assert "points that no other one is better than (zen best model)" in answer.lines[3]
     assert answer.proposal.values is not None
+
+
+def test_equal_points_are_as_good_and_repeats_that_do_not_differ_are_no_lack(tmp_path, monkeypatch):
+    (tmp_path / "model.sh").write_text(PROGRAM.replace("+ {b} ))", "))") + "#ZEN$ REPEAT 2\n")
+    zen("run", "model.sh", "--sample", "3", cwd=tmp_path)
+    monkeypatch.chdir(tmp_path)
+    line = Study("model").explain().lines[3]
+    assert line.endswith("; repeats do not differ")
+    flat = PROGRAM.replace("$(( ({a} - 3) * ({a} - 3) * 10 + {b} ))", "7")
+    (tmp_path / "flat.sh").write_text(flat)
+    zen("run", "flat.sh", "--sample", "17", cwd=tmp_path)
+    answer = Study("flat").explain()
+    assert answer.lines[1] == "matters: 'y' has the same value at all 17 points"
+    assert "; as good: a=" in answer.lines[3]
+    assert "; maybe more (zen best flat -n 20); how good others" in answer.lines[3]

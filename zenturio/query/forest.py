@@ -138,7 +138,7 @@ def forest_shares(frame: pd.DataFrame, metric: str, parameters: Sequence[str] = 
     """Return what *metric* depends on, by the points of *frame*: one row for each.
 
     Without *parameters*, all that the frame of a study names but those that it calls derived.
-    InputError where none varies, or there are too few points.
+    InputError where none varies, where *metric* does not, or there are too few points.
     """
     derived = frame.attrs.get("derived", ())
     named = (name for name in frame.attrs.get("parameters", ()) if name not in derived)
@@ -151,6 +151,11 @@ def forest_shares(frame: pd.DataFrame, metric: str, parameters: Sequence[str] = 
             f"not enough data to tell: {len(usable)} points have a number for {metric!r},"
             f" at least {FEWEST} are needed",
             hint="run more of them",
+        )
+    if np.ptp(y[usable]) == 0:
+        raise InputError(
+            f"{metric!r} has the same value at all {len(usable):,} points",
+            hint="choose another metric, or check what the program prints",
         )
     rng = np.random.default_rng(0)
     chosen = usable

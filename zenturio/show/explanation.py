@@ -35,7 +35,7 @@ from zenturio.study.last_options import SEARCH
 from zenturio.study.pinned_versions import resolve_name
 
 SHOWN = 3
-"""Points that are as good as the best, and pairs of parameters, that a line names."""
+"""So many points that are as good as the best, or pairs of parameters, are named by a line."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +130,11 @@ class Explanation:
         (score,) = first.scores.values()
         text = f"{_values(first.values)} with {score:.4g}"
         if intervals[0] is None:
+            equal = [_values(p.values) for p in points[1:] if p.scores == first.scores]
+            text += f"; as good: {'; '.join(equal[:SHOWN])}" if equal else ""
+            text += f"; maybe more (zen best {self.study} -n 20)" if len(equal) > SHOWN - 1 else ""
+            if first.used > 1:
+                return f"{text}; repeats do not differ"
             return f"{text}; how good others are is not known without repeats (REPEAT)"
         text += f" [{intervals[0][0]:.4g}, {intervals[0][1]:.4g}]"
         others = [point for point, yes in zip(points, alike, strict=False) if yes][1:]
