@@ -175,7 +175,7 @@ class CommandContract(ExecutorContract):
 
     def test_commands_run_in_order_until_one_fails(self, place: Executor) -> None:
         result = outcome(place, experiment("echo one", "echo two; exit 4", "echo three"))
-        assert (result.status, result.cause, result.exit) == ("failed", "exit 4", 4)
+        assert (result.status, result.cause, result.exit) == ("failed", "exit 4 in RUN 2 of 3", 4)
         assert result.stdout.head == b"one\ntwo\n"
 
     def test_the_commands_of_an_experiment_share_a_folder(self, place: Executor) -> None:
