@@ -241,23 +241,26 @@ def verdict(found: Found, seconds: dict[str, float], problems: list[str]) -> str
 
 
 def table(found: Found, seconds: dict[str, float], problems: list[str]) -> str:
-    """What was found, as Markdown."""
+    """What was found, as Markdown: a row for each problem, the engines by their mean ranks."""
     firsts = {problem: first(found, problem) for problem in problems}
-    lines = [f"| engine | {' | '.join(problems)} | first | mean rank | seconds of processor |"]
-    lines.append("|---|" + "---:|" * (len(problems) + 3))
     ranks = {
         name: statistics.mean(rank(found, problem, name) for problem in problems) for name in found
     }
-    for name in sorted(found, key=ranks.__getitem__):
+    names = sorted(found, key=ranks.__getitem__)
+    lines = [f"| problem | {' | '.join(names)} |", "|---|" + "---:|" * len(names)]
+    for problem in problems:
         cells = []
-        for problem in problems:
+        for name in names:
             low, middle, high = statistics.quantiles(found[name][problem], n=4)
             star = "*" if name in firsts[problem] else ""
             cells.append(f"{middle:.4g}{star} ({low:.4g} to {high:.4g})")
-        count = sum(name in firsts[problem] for problem in problems)
-        lines.append(
-            f"| {name} | {' | '.join(cells)} | {count} | {ranks[name]:.1f} | {seconds[name]:.0f} |"
-        )
+        lines.append(f"| {problem} | {' | '.join(cells)} |")
+    counts = [str(sum(name in firsts[problem] for problem in problems)) for name in names]
+    lines.append(f"| first | {' | '.join(counts)} |")
+    lines.append(f"| mean rank | {' | '.join(f'{ranks[name]:.1f}' for name in names)} |")
+    lines.append(
+        f"| seconds of processor | {' | '.join(f'{seconds[name]:.0f}' for name in names)} |"
+    )
     return "\n".join(lines)
 
 
