@@ -33,7 +33,7 @@ from unittest import mock
 from zenturio.query import compare_studies, fit, results, study_frame
 from zenturio.query.catalog import SnapshotReader
 from zenturio.query.frames import group_frame
-from zenturio.record import Field, StudyDefinition, column_copy, maintenance
+from zenturio.record import SPACES, Field, StudyDefinition, column_copy, maintenance
 from zenturio.record.database import Transaction
 from zenturio.record.open import open_repository
 from zenturio.record.sqlite import SQLite
@@ -201,7 +201,7 @@ def fill(path: Path, size: int) -> None:
 def fill_studies(path: Path, count: int) -> None:
     """Put so many studies there, each with one kind of results, as copies of the first."""
     repository = open_repository(path)
-    repository.open("s1", StudyDefinition())
+    repository.open("s1", StudyDefinition(notes={SPACES: ["one"]}))  # as a run notes it
     connection = repository.engine.raw_connection()
     cursor = connection.cursor()
     cursor.execute("BEGIN")
