@@ -80,7 +80,7 @@ def make_application(folder: Path, size: int) -> None:
 def measure_files(folder: Path, size: int) -> dict[str, tuple[int, float]]:
     """Return the counts and processor seconds of each row."""
     from zenturio.annotate.scan import scan
-    from zenturio.execute import staged_folder
+    from zenturio.execute import workspace
     from zenturio.execute.file_staging import InputCache
     from zenturio.experiment import ExperimentGenerator
 
@@ -89,12 +89,12 @@ def measure_files(folder: Path, size: int) -> dict[str, tuple[int, float]]:
     again = counted("open", lambda: scan(source))
     application = scan(source)
     (experiment,) = ExperimentGenerator(application).experiments(application.space.point(0))
-    constants = [f for f in experiment.files if staged_folder.is_constant(f)]
-    filled = [f for f in experiment.files if not staged_folder.is_constant(f)]
-    plan, inputs = staged_folder.FolderPlan(constants), InputCache(folder / "inputs")
+    constants = [f for f in experiment.files if workspace.is_constant(f)]
+    filled = [f for f in experiment.files if not workspace.is_constant(f)]
+    plan, inputs = workspace.FolderPlan(constants), InputCache(folder / "inputs")
     path = folder / f"slot{size}"
     path.mkdir()
-    slot = staged_folder.StagedFolder(str(path))
+    slot = workspace.StagedFolder(str(path))
     new = counted("open", lambda: slot.fill(plan, filled, inputs))
     used = counted("open", lambda: slot.fill(plan, filled, inputs))
     with counting_lstat():

@@ -43,9 +43,9 @@ def tiny(folder: Path) -> Path:
 def drive(program: Path, count: int, jobs: int) -> dict[str, Any]:
     """A study of *count* experiments, from its text to its last commit, in this process."""
     from zenturio.annotate.scan import scan
+    from zenturio.study.driver.experiment_source import select_points
     from zenturio.study.local_run import run_locally
     from zenturio.study.place_options import PlaceOptions
-    from zenturio.study.point_selection import select_points
 
     with tempfile.TemporaryDirectory(prefix="zen-drive-") as folder:
         Path(folder, ".zenturio").mkdir()

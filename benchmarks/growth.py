@@ -114,7 +114,7 @@ def home_page(path: Path) -> int:
     from starlette.applications import Starlette
     from starlette.requests import Request
 
-    from zenturio.show.portal.pages.home import home
+    from zenturio.show.portal.pages.study import home
     from zenturio.show.portal.state import Portal, PortalSettings
 
     app = Starlette()

@@ -74,8 +74,8 @@ def functions(size: int, cache: Path) -> tuple[float, float]:
     from zenturio.experiment import ExperimentFunction
     from zenturio.record.open import open_repository
     from zenturio.space import Space
+    from zenturio.study.driver.experiment_source import select_points
     from zenturio.study.driver.function_study import evaluate
-    from zenturio.study.point_selection import select_points
 
     space = Space(n=range(size // 10), threads=range(1, 11))
     with tempfile.TemporaryDirectory(dir=cache) as name:

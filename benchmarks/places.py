@@ -33,7 +33,7 @@ from distributed import Client, LocalCluster
 from launch import experiments, tiny
 
 from zenturio.execute.dask.executor import Dask
-from zenturio.execute.dask.options import DaskOptions
+from zenturio.execute.dask.ticket_queue import DaskOptions
 from zenturio.execute.executor import Executor
 from zenturio.execute.local import Local
 from zenturio.experiment import ExperimentFunction

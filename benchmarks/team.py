@@ -188,7 +188,7 @@ def judge(repository: Any, submitted: dict[str, list[tuple[str, int]]]) -> dict[
 
 def jain_in_windows(spans: Sequence[Span]) -> list[float]:
     """Jain's index of the users' slot-seconds, in each window in which all had work."""
-    from zenturio.study.service.fair_share import jain_index
+    from zenturio.study.service.slot_policy import jain_index
 
     begin = min(start for start, _, _ in spans)
     last = min(max(start for start, _, user in spans if user == each) for each in SECONDS)

@@ -38,9 +38,9 @@ from typing import Any
 import numpy as np
 
 from zenturio.experiment.signed_ranks import BlockPlan, decide_in_looks, hodges_lehmann
-from zenturio.query.change_points import change_points
-from zenturio.study.paired.bisect import Bisection
-from zenturio.study.paired.paired_source import MeasuredBlocks
+from zenturio.query.statistics import change_points
+from zenturio.study.paired.commits import Bisection
+from zenturio.study.paired.paired_study import MeasuredBlocks
 
 RUNS = 20
 """Of each version, for rules that do not look again."""

@@ -27,7 +27,7 @@ from typing import Any
 import growth
 
 from zenturio.annotate.scan import scan
-from zenturio.execute.machine_json import own_machine
+from zenturio.execute.machines import own_machine
 from zenturio.experiment import ExperimentGenerator, Outcome
 from zenturio.record.entities import DriverProcess
 from zenturio.record.open import open_repository

@@ -143,7 +143,7 @@ def reported(data, folder):
 
 
 def source(data, folder):
-    from zenturio.annotate.filler import Filler
+    from zenturio.annotate.hole_search import Filler
     from zenturio.annotate.scan import scan
 
     (folder / "p.sh").write_bytes(data)
@@ -203,7 +203,7 @@ def project_file(place, reader):
 
 
 def outputs(folder):
-    from zenturio.output_files import recorded_outputs
+    from zenturio.files import recorded_outputs
 
     recorded_outputs(folder)
 
@@ -223,7 +223,7 @@ def facts(folder):
 
 
 def portal_runs(folder):
-    from zenturio.show.portal.runs import PortalRuns
+    from zenturio.show.portal.state import PortalRuns
 
     for run in PortalRuns(folder, None).list_runs():
         run.is_alive, run.study[:1], run.began + 1
@@ -231,7 +231,7 @@ def portal_runs(folder):
 
 def messages(path):
     from zenturio.execute import wire
-    from zenturio.execute.json_checks import MalformedError
+    from zenturio.execute.wire import MalformedError
 
     with path.open("rb") as file:
         try:
@@ -338,7 +338,7 @@ EVENT = (
 
 
 def example_portal_run():
-    from zenturio.show.portal.runs import _signature
+    from zenturio.show.portal.state import _signature
 
     run = {
         "key": "x", "study": "p", "arguments": ["run", "p.sh"], "pid": 5, "born": "a", "began": 1.5,
@@ -348,8 +348,8 @@ def example_portal_run():
 
 def preview_of(name):
     def read(data, folder):
-        from zenturio.show.portal.pages.artifacts import image_type
-        from zenturio.show.portal.pages.artifacts import preview_of as preview
+        from zenturio.show.portal.pages.experiment import image_type
+        from zenturio.show.portal.pages.experiment import preview_of as preview
 
         preview(name, data, len(data) + 5)
         image_type(name, data)

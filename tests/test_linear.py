@@ -14,9 +14,9 @@ from zenturio.experiment.metrics import parse_value
 
 PACKAGE = Path(__file__).parent.parent / "zenturio"
 READERS = (
-    "experiment/failure.py", "experiment/metrics.py",
-    "execute/captured_stream.py", "execute/run_verdict.py",
-    "show/portal", "study/log_follower.py", "study/overview.py",
+    "experiment/experiment.py", "experiment/metrics.py",
+    "execute/spawn.py", "execute/local_runner.py",
+    "show/portal", "study/overview.py", "study/overview.py",
 )  # fmt: skip
 """Packages and modules that see output, artifacts and metrics as the experiment left them."""
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from zenturio.files import FileLock, LockedFolder, is_locked, lock_holder
-from zenturio.system.locks import listed_holder
+from zenturio.system.file_systems import listed_holder
 
 _HOLD_FILE = """
 import sys

@@ -11,7 +11,7 @@ import pytest
 
 from zenturio import log_setup
 from zenturio.errors import InputError, PlaceError
-from zenturio.recent_lines import RecentLines, recent_files
+from zenturio.log_setup import RecentLines, recent_files
 from zenturio.safe_text import MASK, mask_secrets, mask_values, secrets_of_environment
 
 LOGGER = logging.getLogger("zenturio.test")
@@ -205,7 +205,7 @@ def test_lines_from_before_the_project_was_created_are_kept(tmp_path, monkeypatc
 
 
 def test_recent_lines_are_bounded(project, monkeypatch):
-    monkeypatch.setattr("zenturio.recent_lines._MOST_BYTES", 2000)
+    monkeypatch.setattr("zenturio.log_setup._MOST_BYTES", 2000)
     recent()
     for number in range(100):
         LOGGER.info("event %d", number)
@@ -217,7 +217,7 @@ def test_recent_lines_are_bounded(project, monkeypatch):
 
 
 def test_files_of_old_commands_are_removed_and_no_others(project, monkeypatch):
-    monkeypatch.setattr("zenturio.recent_lines._MOST_FILES", 2)
+    monkeypatch.setattr("zenturio.log_setup._MOST_FILES", 2)
     folder = project / ".zenturio" / "logs"
     folder.mkdir()
     (folder / "my-own.log").write_text("mine")

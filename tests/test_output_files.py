@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from zenturio.annotate.scan import scan
 from zenturio.cli.main import app
 from zenturio.errors import SafetyError
-from zenturio.output_files import OutputFiles, write_output
+from zenturio.files import OutputFiles, write_output
 
 PROGRAM = """\
 # ZEN$ PARAM n = { 1, 2 }

@@ -21,7 +21,7 @@ from zenturio.schedule.algorithm import make
 from zenturio.schedule.formats.files import read_platform, read_workflow
 from zenturio.schedule.model.metrics import METRICS
 from zenturio.schedule.model.problem import Problem
-from zenturio.show.gate_report import EXIT_CODES
+from zenturio.show.paired_reports import EXIT_CODES
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -126,7 +126,7 @@ def test_the_metrics_of_plans_on_the_page_are_those_that_are_computed():
 
 
 def test_the_metrics_of_a_service_on_the_page_are_those_that_it_has():
-    source = (ROOT / "zenturio/study/service/service_metrics.py").read_text()
+    source = (ROOT / "zenturio/study/service/submission_queue.py").read_text()
     assert rows(part("operate.md", "Watch it")) == set(re.findall(r'"(zenturio_[a-z_]+)"', source))
 
 

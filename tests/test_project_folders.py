@@ -10,14 +10,14 @@ import pytest
 
 from loaded import zen
 from zenturio.errors import SafetyError
-from zenturio.execute.batch.session_folder import BatchSession
-from zenturio.execute.dask.session_folder import DaskSession
+from zenturio.execute.batch.tickets import BatchSession
+from zenturio.execute.dask.worker_runtime import DaskSession
 from zenturio.execute.folder_files import COPY_LIMIT_BYTES, remove_tree
 from zenturio.execute.hosts.attempt_journal import AttemptJournal
 from zenturio.experiment.experiment import Artifact
 from zenturio.files import make_folder
 from zenturio.record.artifact_store import ArtifactStore
-from zenturio.show.notebook_magic import write_cell_file
+from zenturio.show.study import write_cell_file
 from zenturio.study.driver.stop_requests import CancelRequests
 from zenturio.testing.experiments import experiment, outcome
 
@@ -27,20 +27,19 @@ ELSEWHERE = {
     "annotate/examples/__init__.py": "what the user names",
     "annotate/scan.py": "what the user names",
     "drmaa/session.py": "what the program names",
-    "execute/batch/session_folder.py": "below a session, which is new",
+    "execute/batch/tickets.py": "below a session, which is new",
     "execute/builds.py": "a build, in a folder that make_folder made",
-    "execute/staged_folder.py": "below an experiment's folder, following no link",
-    "execute/hosts/remote/agent.py": "on a host",
-    "execute/hosts/remote/job_store.py": "on a host",
+    "execute/workspace.py": "below an experiment's folder, following no link",
+    "execute/hosts/remote_agent.py": "on a host",
+    "execute/hosts/remote_jobs.py": "on a host",
     "execute/hosts/stages.py": "below a folder that was removed before",
     "execute/experiment_codec.py": "below an attempt's folder, which is new",
-    "execute/output_artifacts.py": "an attempt's folder, which is new",
-    "execute/place_check.py": "the folder of a place",
+    "execute/file_staging.py": "an attempt's folder, which is new",
+    "execute/places.py": "the folder of a place",
     "system/runas_helper.py": "a folder that root alone can write to",
     "execute/simulate.py": "what the user names",
-    "execute/workspace.py": "below a session, which is new",
     "files.py": "make_folder itself, and a session",
-    "recent_lines.py": "by the descriptor of .zenturio, following no link",
+    "log_setup.py": "by the descriptor of .zenturio, following no link",
     "record/column_copy.py": "the user's cache",
     "record/database_roles.py": "the user's configuration",
     "record/sqlite.py": "the folder of the database",

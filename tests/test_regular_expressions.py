@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from zenturio import regular_expressions
 from zenturio.annotate.model import Metric
-from zenturio.annotate.path_patterns import GitIgnore
+from zenturio.annotate.patterns import GitIgnore
 from zenturio.experiment.experiment import Log
 from zenturio.experiment.metrics import EvidenceText, metric_finder
 from zenturio.regular_expressions import (

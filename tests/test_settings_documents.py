@@ -7,9 +7,7 @@ import pytest
 
 from zenturio.errors import InputError
 from zenturio.execute.hosts.hosts_file import read_hosts_file
-from zenturio.settings.document import Document, Entry
-from zenturio.settings.positions import spans_in_toml
-from zenturio.settings.project_file import read_project_file, read_table
+from zenturio.settings.document import Document, Entry, read_project_file, read_table, spans_in_toml
 from zenturio.settings.schema import setting, settings_of
 
 TEXT = '''\

@@ -9,8 +9,8 @@ from pathlib import Path
 from execute.test_place_settings import shown
 from zenturio.execute.hosts.hosts_file import HostMachine, HostsOptions
 from zenturio.settings.schema import described
-from zenturio.study.service.fair_share import UserShare
 from zenturio.study.service.service_config import ServiceConfig, ServiceUser
+from zenturio.study.service.slot_policy import UserShare
 
 PAGE = Path(__file__).parents[1] / "docs" / "settings.md"
 HEAD = """# Settings of files

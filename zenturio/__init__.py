@@ -12,15 +12,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from zenturio.annotate.insert import insert
+    from zenturio.annotate.directive_lines import insert
     from zenturio.annotate.scan import scan
     from zenturio.errors import ZenError
     from zenturio.experiment.function import experiment
     from zenturio.search.api import search
     from zenturio.search.define_by_run import from_optuna
     from zenturio.search.optimization import optimize
-    from zenturio.show.chart_files import save
     from zenturio.show.charts.column_charts import chart
+    from zenturio.show.report_store import save
     from zenturio.show.study import Study, import_optuna, run, tune
     from zenturio.space import (
         Parameter,
@@ -72,15 +72,15 @@ _ELSEWHERE = {
     "experiment": "experiment",
     "from_optuna": "search.define_by_run",
     "import_optuna": "show.study",
-    "insert": "annotate.insert",
+    "insert": "annotate.directive_lines",
     "optimize": "search.optimization",
     "run": "show.study",
-    "save": "show.chart_files",
+    "save": "show.report_store",
     "scan": "annotate.scan",
     "search": "search",
     "tune": "show.study",
 }
-_HOOKS = {"load_ipython_extension": "show.notebook_magic"}
+_HOOKS = {"load_ipython_extension": "show.study"}
 """What others look for here: ``%load_ext zenturio``."""
 _CALLED = ("experiment", "search")
 """Rooms that can be called, for they are called what the function in them is."""

@@ -18,7 +18,7 @@ from layout import METRICS, Meter, experiment, outcome, server
 from results import AXES, fill
 
 from zenturio.annotate.scan import scan
-from zenturio.execute.batch.session_folder import BatchSession
+from zenturio.execute.batch.tickets import BatchSession
 from zenturio.execute.experiment_codec import pack_experiment, pack_outcome, unpack_outcome
 from zenturio.execute.slurm_commands import SlurmCommands
 from zenturio.experiment import Experiment, ExperimentGenerator, Log, Outcome

@@ -9,9 +9,9 @@ from pathlib import Path
 import pandas as pd
 
 from zenturio.execute.hosts.attempt_journal import HostEvent
-from zenturio.show.chart_files import save
 from zenturio.show.charts.column_charts import chart
 from zenturio.show.charts.schedule_charts import host_stays, jobs_gantt
+from zenturio.show.report_store import save
 
 
 def read(name):

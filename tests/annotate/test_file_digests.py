@@ -6,9 +6,9 @@ from hashlib import blake2b
 
 import pytest
 
-from zenturio.annotate import file_digests
-from zenturio.annotate.file_digests import FileDigests, read_facts, stamp_of
+from zenturio.annotate import source
 from zenturio.annotate.scan import scan
+from zenturio.annotate.source import FileDigests, read_facts, stamp_of
 from zenturio.errors import AnnotationError
 
 LATER = time.time_ns() + 3600 * 10**9
@@ -18,7 +18,7 @@ LATER = time.time_ns() + 3600 * 10**9
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(file_digests, "_WORTH_FILES", 1)
+    monkeypatch.setattr(source, "_WORTH_FILES", 1)
     return tmp_path / "cache" / "zenturio" / "digests"
 
 
@@ -149,7 +149,7 @@ def test_a_file_that_grows_as_fast_as_it_is_read_is_refused(tmp_path, monkeypatc
             file.write("more")
         return read_piece(descriptor, size)
 
-    monkeypatch.setattr(file_digests.os, "read", grow)
+    monkeypatch.setattr(source.os, "read", grow)
     with pytest.raises(OSError, match="changes while it is read"):
         read_facts(str(path))
 
@@ -158,7 +158,7 @@ def test_a_file_that_is_written_to_during_the_scan_is_an_error_with_its_name(fol
     def busy(location, **_):
         raise OSError(16, "it changes while it is read", location)
 
-    monkeypatch.setattr(file_digests, "read_facts", busy)
+    monkeypatch.setattr(source, "read_facts", busy)
     with pytest.raises(AnnotationError) as refused:
         scan(folder)
     assert "app/a cannot be read: it changes while it is read" in str(refused.value)

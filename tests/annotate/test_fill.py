@@ -14,8 +14,7 @@ from needs import needs
 from zenturio.annotate.clauses import write_text
 from zenturio.annotate.dialects import BUILT_IN, UNKNOWN, dialect_of
 from zenturio.annotate.directive_lines import find
-from zenturio.annotate.filler import Filler
-from zenturio.annotate.hole_search import occurrences, stands_alone
+from zenturio.annotate.hole_search import Filler, occurrences, stands_alone
 from zenturio.annotate.lint import lint
 from zenturio.annotate.model import Annotated, Hole
 from zenturio.annotate.scan import scan

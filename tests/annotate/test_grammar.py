@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zenturio.annotate.grammar import KEYWORDS, LONGEST_DIRECTIVE, read
-from zenturio.annotate.metric_patterns import EVERY, json_steps
 from zenturio.annotate.model import (
     AfterStatement,
     BuildStatement,
@@ -26,6 +25,7 @@ from zenturio.annotate.model import (
     RunStatement,
     ZipStatement,
 )
+from zenturio.annotate.patterns import EVERY, json_steps
 from zenturio.errors import AnnotationError, InputError, Passage
 from zenturio.expression import parse
 

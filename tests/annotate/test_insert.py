@@ -7,9 +7,8 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from zenturio.annotate.dialects import BUILT_IN, UNKNOWN, dialect_of, named
-from zenturio.annotate.directive_lines import find
+from zenturio.annotate.directive_lines import directive, find, insert
 from zenturio.annotate.grammar import read
-from zenturio.annotate.insert import directive, insert
 from zenturio.annotate.set_reader import read_set
 from zenturio.annotate.source import Source, split_lines
 from zenturio.errors import AnnotationError

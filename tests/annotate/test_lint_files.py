@@ -8,7 +8,7 @@ import pytest
 
 from needs import needs
 from zenturio.annotate.lint import lint
-from zenturio.annotate.path_patterns import GitIgnore
+from zenturio.annotate.patterns import GitIgnore
 from zenturio.annotate.scan import scan
 
 RULES = """\

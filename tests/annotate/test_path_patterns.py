@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from zenturio.annotate import set_reader as external
 from zenturio.annotate.file_selection import match_glob
-from zenturio.annotate.path_patterns import PathPattern, TooManyEntries
+from zenturio.annotate.patterns import PathPattern, TooManyEntries
 from zenturio.annotate.scan import scan
 from zenturio.errors import AnnotationError
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from needs import needs
-from zenturio.annotate.filler import Filler
+from zenturio.annotate.hole_search import Filler
 from zenturio.annotate.region_probes import metric_names, probe_lines, unprobed
 from zenturio.annotate.scan import scan
 from zenturio.errors import AnnotationError

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from needs import needs
-from zenturio.annotate.filler import Filler
+from zenturio.annotate.hole_search import Filler
 from zenturio.annotate.lint import lint
 from zenturio.annotate.scan import scan
 

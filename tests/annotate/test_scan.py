@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from spent import under
 from zenturio.annotate.file_selection import match_glob
-from zenturio.annotate.filler import Filler
+from zenturio.annotate.hole_search import Filler
 from zenturio.annotate.scan import scan, scan_kept
 from zenturio.errors import AnnotationError, InputError
 from zenturio.expression import parse

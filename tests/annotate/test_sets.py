@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zenturio.annotate.clauses import read_text, write_text
-from zenturio.annotate.set_reader import read_set
-from zenturio.annotate.set_syntax import WrittenConcatenation, WrittenRange, read_elements
+from zenturio.annotate.set_reader import WrittenConcatenation, WrittenRange, read_elements, read_set
 from zenturio.errors import AnnotationError, InputError, Passage
 from zenturio.space import Continuous, Dependent
 

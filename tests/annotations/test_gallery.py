@@ -16,13 +16,13 @@ import pytest
 from needs import needs
 from record.reference import ReferenceRepository
 from zenturio.annotate.commands import fill_command
-from zenturio.annotate.filler import Filler
+from zenturio.annotate.hole_search import Filler
 from zenturio.annotate.model import CopiedFile
 from zenturio.annotate.scan import scan
 from zenturio.execute.local import Local
+from zenturio.study.driver.experiment_source import select_points
 from zenturio.study.driver.slot_pool import SlotPool
 from zenturio.study.driver.study_session import StudySession
-from zenturio.study.point_selection import select_points
 from zenturio.study.stages.pipeline import Pipeline
 
 GALLERY = Path(__file__).parents[2] / "annotations"

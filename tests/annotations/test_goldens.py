@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from zenturio.annotate.commands import fill_command
-from zenturio.annotate.filler import Filler
+from zenturio.annotate.hole_search import Filler
 from zenturio.annotate.scan import scan
 from zenturio.space import Dependent
 

@@ -6,7 +6,7 @@ import zipfile
 import pytest
 
 from tests.cli.conftest import zen
-from zenturio.recent_lines import recent_files
+from zenturio.log_setup import recent_files
 
 NOISY = """\
 import os

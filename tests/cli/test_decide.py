@@ -17,7 +17,7 @@ from needs import needs
 from zenturio.cli.decide import share_of
 from zenturio.cli.inspect import _standing_line
 from zenturio.errors import InputError
-from zenturio.show.gate_report import GateReport, GateRow, render
+from zenturio.show.paired_reports import GateReport, GateRow, render
 from zenturio.study.overview import _command_of, study_status
 
 PROGRAM = """\

@@ -10,7 +10,7 @@ from postgres import postgres, postgres_url
 from tests.cli.conftest import zen
 from zenturio.annotate.scan import scan
 from zenturio.experiment import ExperimentGenerator
-from zenturio.experiment.used_inputs import ask_versions
+from zenturio.experiment.identity import ask_versions
 from zenturio.record import maintenance, schema
 from zenturio.record.database import Database
 from zenturio.record.open import dialect_at, open_repository

@@ -15,12 +15,11 @@ from distributed import LocalCluster
 from dask_cluster import certificate
 from ports import free_port
 from zenturio.errors import InputError, PlaceError, SafetyError
-from zenturio.execute.dask import task_tracker, worker_plugin
+from zenturio.execute.dask import executor, worker_plugin
 from zenturio.execute.dask.executor import Dask, worker_problems
-from zenturio.execute.dask.options import DaskOptions
-from zenturio.execute.dask.ticket_queue import BatchSizer
-from zenturio.execute.machine_json import own_machine
-from zenturio.execute.output_artifacts import belongs_to_attempt
+from zenturio.execute.dask.ticket_queue import BatchSizer, DaskOptions
+from zenturio.execute.file_staging import belongs_to_attempt
+from zenturio.execute.machines import own_machine
 from zenturio.experiment import INCOMING, ExperimentFile, Recipe, Step
 from zenturio.experiment.identity import content_digest
 from zenturio.testing.executor import (
@@ -126,7 +125,7 @@ def test_what_cannot_be_sent_fails_and_the_others_do_not(place, monkeypatch):
         raise RuntimeError("it broke")
 
     with monkeypatch.context() as patch:
-        patch.setattr(task_tracker, "pack_experiments", broken)
+        patch.setattr(executor, "pack_experiments", broken)
         with pytest.raises(PlaceError, match="it broke"):
             outcome(place, experiment("true"))
     assert outcome(place, experiment("true")).status == "ok"
@@ -251,7 +250,7 @@ def test_ctrl_c_stays_ours(tmp_path):
     """The library takes it when it is imported."""
     ask = (
         "import signal; from pathlib import Path;"
-        "from zenturio.execute.dask.options import DaskOptions;"
+        "from zenturio.execute.dask.ticket_queue import DaskOptions;"
         "from zenturio.execute.dask.executor import Dask;"
         "Dask.script(Path.cwd(), DaskOptions(cluster='slurm'));"
         "print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"

@@ -10,9 +10,9 @@ import pytest
 from dask_cluster import Cluster, certificate
 from parent_process import PARENT
 from zenturio.errors import PlaceError
-from zenturio.execute.dask import cluster_client, task_tracker
+from zenturio.execute.dask import cluster_client, executor
 from zenturio.execute.dask.executor import Dask
-from zenturio.execute.dask.options import DaskOptions
+from zenturio.execute.dask.ticket_queue import DaskOptions
 from zenturio.experiment import Step
 from zenturio.testing.executor import experiment, long, outcome, running, until
 
@@ -57,7 +57,7 @@ def test_work_whose_result_is_lost_with_its_worker_is_still_in_flight(
             lost.set()
         return take(self, timeout)
 
-    monkeypatch.setattr(task_tracker, "_RESULT_SECONDS", 0.2)
+    monkeypatch.setattr(executor, "_RESULT_SECONDS", 0.2)
     monkeypatch.setattr(distributed.Future, "result", lose_it)
     with opened(cluster, tmp_path) as place:
         future = place.submit(experiment("echo on"))
@@ -174,7 +174,7 @@ def test_a_scheduler_that_does_not_answer_is_an_error_and_holds_up_nobody(
 @pytest.mark.slow
 def test_a_worker_that_was_stopped_holds_up_no_end(tmp_path, monkeypatch):
     monkeypatch.setattr(cluster_client, "_ANSWER_SECONDS", 0.5)
-    monkeypatch.setattr(task_tracker, "_CLOSING_SECONDS", 0.5)
+    monkeypatch.setattr(executor, "_CLOSING_SECONDS", 0.5)
     with Dask(tmp_path / "zen", 2, options=DaskOptions(grace=0.3)) as place:
         future = place.submit(experiment(f"sleep {long('95.9')}"))
         until(lambda: running(long("95.9")))

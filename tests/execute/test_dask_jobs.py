@@ -6,7 +6,7 @@ from parent_process import PARENT
 from slurm import cluster, slurm
 from zenturio.errors import PlaceError
 from zenturio.execute.dask.executor import Dask
-from zenturio.execute.dask.options import DaskOptions
+from zenturio.execute.dask.ticket_queue import DaskOptions
 from zenturio.testing.executor import experiment, gflops, long, outcome, running, until
 
 __all__ = ["cluster", "slurm"]

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from dask_cluster import Cluster
+from zenturio.execute.dask.executor import MOST_DEATHS, loss_of
 from zenturio.execute.dask.inert_pickle import Inert, inert_loads
-from zenturio.execute.dask.task_tracker import MOST_DEATHS, loss_of
 
 
 class Evil(Exception):
@@ -173,7 +173,7 @@ RUN = """
 import os
 import sys
 from pathlib import Path
-from zenturio.execute.dask.options import DaskOptions
+from zenturio.execute.dask.ticket_queue import DaskOptions
 from zenturio.execute.dask.executor import Dask
 from zenturio.testing.experiments import experiment
 from zenturio.errors import ZenError

@@ -15,7 +15,7 @@ import pytest
 from needs import needs
 from parent_process import PARENT
 from zenturio.errors import ExpressionError, PlaceError, SafetyError
-from zenturio.execute import run_verdict
+from zenturio.execute import local_runner
 from zenturio.execute.local import Local
 from zenturio.execute.local_runner import RunnerSettings
 from zenturio.experiment import ExperimentFile, Log, Missing, Recipe, Step
@@ -72,7 +72,7 @@ def test_a_flood_on_stdout_fills_neither_memory_nor_disk(place, zen, size):
 
 
 def test_a_report_of_metrics_that_is_too_long_is_a_failure_and_says_so(place, monkeypatch):
-    monkeypatch.setattr(run_verdict, "LONGEST_REPORT", 1000)
+    monkeypatch.setattr(local_runner, "LONGEST_REPORT", 1000)
     report = """printf '{"a": %s}\\n' $(seq {}) >> $ZEN_METRICS"""
     short = outcome(place, experiment(report.replace("{}", "90")))
     assert (short.status, short.metrics["a"]) == ("ok", 90)

@@ -10,19 +10,17 @@ import pytest
 
 from zenturio.execute import run_facts
 from zenturio.execute.experiment_codec import pack_experiment, pack_outcome, unpack_outcome
-from zenturio.execute.json_checks import MalformedError
 from zenturio.execute.local import Local
-from zenturio.execute.machine_json import (
+from zenturio.execute.machines import (
     check_machine_facts,
     machine_parts_from_json,
     machine_parts_to_json,
 )
+from zenturio.execute.wire import MalformedError
 from zenturio.execute.worker import run_packed
 from zenturio.experiment import Outcome
 from zenturio.experiment.experiment import HostConditions, HostDetails, MachineKind
-from zenturio.system.gpu_clock import GpuClock
-from zenturio.system.load import MachineLoad, bound_cpus
-from zenturio.system.machine import machine_facts, physical_cores
+from zenturio.system.machine import GpuClock, MachineLoad, bound_cpus, machine_facts, physical_cores
 from zenturio.testing.executor import experiment, outcome
 
 

@@ -22,7 +22,7 @@ from zenturio.execute.experiment_codec import (
     unpack_experiments,
     unpack_outcome,
 )
-from zenturio.execute.output_artifacts import attempt_folder, belongs_to_attempt
+from zenturio.execute.file_staging import attempt_folder, belongs_to_attempt
 from zenturio.experiment import (
     Artifact,
     Evidence,

@@ -13,14 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zenturio.annotate.commands import fill_command
-from zenturio.execute import captured_stream
-from zenturio.execute.captured_stream import CapturedStream
-from zenturio.execute.command_line import plain_words
+from zenturio.execute import spawn
 from zenturio.execute.file_staging import InputCache
+from zenturio.execute.folder_files import matching_files
 from zenturio.execute.hosts.connection import packed_agent
 from zenturio.execute.launcher_client import CpuPool
-from zenturio.execute.output_patterns import matching_files
-from zenturio.execute.run_verdict import judge_exit, judge_run, judge_steps
+from zenturio.execute.local_runner import judge_exit, judge_run, judge_steps, plain_words
+from zenturio.execute.spawn import CapturedStream
 from zenturio.experiment import ExperimentFile, Log, Step
 from zenturio.experiment.identity import content_digest
 from zenturio.system import processes
@@ -143,7 +142,7 @@ def test_the_cause_says_which_of_several_commands_failed():
 
 
 def test_a_stream_is_shown_from_its_beginning_and_up_to_a_limit(tmp_path, monkeypatch):
-    monkeypatch.setattr(captured_stream, "LIVE_LOG_BYTES", 20)
+    monkeypatch.setattr(spawn, "LIVE_LOG_BYTES", 20)
     path = tmp_path / "a.stdout"
     stream = CapturedStream(4, 4)
     stream.show(str(path))

@@ -4,12 +4,12 @@ import pytest
 
 from zenturio.annotate.scan import scan
 from zenturio.errors import InputError, PlaceError
-from zenturio.execute import quiet_machine
-from zenturio.execute.quiet_machine import PATIENCE_SECONDS, QuietMachine
+from zenturio.execute import machines
+from zenturio.execute.machines import PATIENCE_SECONDS, QuietMachine
+from zenturio.study.driver.experiment_source import select_points
 from zenturio.study.driver.study_driver import DriverSettings
 from zenturio.study.local_run import run_locally
 from zenturio.study.place_options import PlaceOptions
-from zenturio.study.point_selection import select_points
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def pressure(tmp_path):
 @pytest.fixture
 def clock(monkeypatch):
     now = [0.0]
-    monkeypatch.setattr(quiet_machine, "monotonic", lambda: now[0])
+    monkeypatch.setattr(machines, "monotonic", lambda: now[0])
     return now
 
 
@@ -68,7 +68,7 @@ def test_a_system_that_does_not_count_it_is_refused_at_once(tmp_path):
 
 
 def test_a_run_starts_nothing_while_the_machine_is_busy(pressure, tmp_path, monkeypatch):
-    monkeypatch.setattr(quiet_machine, "CPU_PRESSURE", pressure(98))
+    monkeypatch.setattr(machines, "CPU_PRESSURE", pressure(98))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "p.sh").write_text(
         '#ZEN$ PARAM n = { 1:3 }\n#ZEN$ RUN "echo {n} >> ../../../ran"\n'

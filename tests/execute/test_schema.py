@@ -11,13 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zenturio.execute import wire
-from zenturio.execute.hosts.answer_checks import (
+from zenturio.execute.hosts.connection import (
     ANSWER_CHECKS,
     check_answer,
     check_event,
     valid_facts,
 )
-from zenturio.execute.json_checks import (
+from zenturio.execute.run_facts import check_run_facts
+from zenturio.execute.wire import (
     MalformedError,
     first_of,
     integer,
@@ -29,7 +30,6 @@ from zenturio.execute.json_checks import (
     record,
     text,
 )
-from zenturio.execute.run_facts import check_run_facts
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),

@@ -9,9 +9,8 @@ import pytest
 from zenturio.errors import PlaceError
 from zenturio.execute.batch.pilots import Pilots
 from zenturio.execute.batch.queue_poller import MOST_DEATHS, OutcomeReader, QueuePoller
-from zenturio.execute.batch.session_folder import BatchSession
 from zenturio.execute.batch.system import BatchJob, JobPaths
-from zenturio.execute.batch.tickets import ArraySubmission, BatchTicket, TicketTable
+from zenturio.execute.batch.tickets import ArraySubmission, BatchSession, BatchTicket, TicketTable
 from zenturio.execute.experiment_codec import pack_failure, pack_outcome
 from zenturio.execute.slurm import SlurmOptions, SlurmSystem
 from zenturio.execute.slurm_commands import slurm_job

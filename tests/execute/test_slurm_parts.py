@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zenturio.errors import PlaceError
-from zenturio.execute.batch.session_folder import BatchSession
 from zenturio.execute.batch.system import (
     ArrayTooLongError,
     JobDemand,
@@ -16,7 +15,7 @@ from zenturio.execute.batch.system import (
     UnansweredError,
     array_script,
 )
-from zenturio.execute.batch.tickets import cancelled_outcome, job_outcome, loss_blame
+from zenturio.execute.batch.tickets import BatchSession, cancelled_outcome, job_outcome, loss_blame
 from zenturio.execute.slurm import SlurmOptions, SlurmSystem
 from zenturio.execute.slurm_commands import SlurmCommands, slurm_job
 from zenturio.execute.worker import is_from_signal

@@ -12,8 +12,7 @@ from slurm import cluster, slurm
 from zenturio.errors import InputError, PlaceError
 from zenturio.execute.batch import pilots
 from zenturio.execute.batch.pilots import Pilots
-from zenturio.execute.batch.session_folder import BatchSession
-from zenturio.execute.batch.tickets import BatchTicket
+from zenturio.execute.batch.tickets import BatchSession, BatchTicket
 from zenturio.execute.slurm import Slurm, SlurmOptions
 from zenturio.experiment import Outcome, Step
 from zenturio.testing.executor import experiment, outcome, running, until

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from zenturio.errors import PlaceError, SafetyError
-from zenturio.execute import staged_folder
+from zenturio.execute import workspace
 from zenturio.execute.file_staging import InputCache
 from zenturio.execute.folder_files import COPY_LIMIT_BYTES
-from zenturio.execute.staged_folder import FOLDER_MTIME, FolderPlan, StagedFolder, fill_folder
+from zenturio.execute.workspace import FOLDER_MTIME, FolderPlan, StagedFolder, fill_folder
 from zenturio.experiment import ExperimentFile
 from zenturio.experiment.experiment import empty_folder, link_to
 from zenturio.experiment.identity import content_digest
@@ -251,7 +251,7 @@ def test_a_folder_in_which_nothing_changed_is_only_compared(slot, monkeypatch):
             counts[name] += 1
             return call(*arguments, **options)
 
-        monkeypatch.setattr(staged_folder.os, name, counted)
+        monkeypatch.setattr(workspace.os, name, counted)
     slot.folder.fill(slot.plan, slot.filled, slot.inputs)
     monkeypatch.undo()
     assert counts["lstat"] <= len(slot.plan.files) + len(slot.plan.folders) + 20

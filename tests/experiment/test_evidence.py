@@ -8,10 +8,9 @@ import zenturio.experiment as room
 from zenturio.annotate.model import Metric
 from zenturio.errors import SafetyError
 from zenturio.experiment import Evidence, Log, Missing, Recipe
-from zenturio.experiment.identity import checked_digest
+from zenturio.experiment.identity import _folder_digest, checked_digest
 from zenturio.experiment.inside import OutsideError, open_inside, read_inside
 from zenturio.experiment.metrics import MetricReaders, measure
-from zenturio.experiment.used_inputs import _folder_digest
 from zenturio.expression import parse
 
 

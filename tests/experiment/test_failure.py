@@ -3,7 +3,7 @@
 import pytest
 
 from zenturio.experiment import Log
-from zenturio.experiment.failure import describe_failure, log_end
+from zenturio.experiment.experiment import describe_failure, log_end
 
 PYTHON = """\
 loading /tmp/work/{digest}/mesh.dat

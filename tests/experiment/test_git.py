@@ -6,7 +6,7 @@ import pytest
 
 from needs import needs
 from zenturio.errors import InputError, SafetyError
-from zenturio.experiment.git import check_out, commits_between, find_commit, top_folder
+from zenturio.experiment.provenance import check_out, commits_between, find_commit, top_folder
 
 
 def git(folder, *words):

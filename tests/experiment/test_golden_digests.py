@@ -11,7 +11,7 @@ import pytest
 
 from zenturio.annotate.scan import scan
 from zenturio.experiment import ExperimentGenerator
-from zenturio.experiment.used_inputs import ask_versions
+from zenturio.experiment.identity import ask_versions
 
 RUN = '# ZEN$ RUN "sh a.sh"\n'
 

@@ -7,8 +7,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from zenturio.experiment.aggregates import median_interval, outliers, serial_correlation
-from zenturio.experiment.repeat_rule import RepeatRule, depends_on_order, relative_width
+from zenturio.experiment.aggregates import (
+    RepeatRule,
+    depends_on_order,
+    median_interval,
+    outliers,
+    relative_width,
+    serial_correlation,
+)
 
 RULE = RepeatRule(6, 50, 0.02)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from zenturio.experiment.text_difference import first_difference
+from zenturio.study.driver.baselines import first_difference
 
 
 def difference(tmp_path, text, expected, within=0.0):

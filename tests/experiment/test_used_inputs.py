@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from zenturio.annotate import file_digests
+from zenturio.annotate import source
 from zenturio.annotate.scan import scan
 from zenturio.errors import InputError, PlaceError
-from zenturio.experiment import used_inputs
-from zenturio.experiment.used_inputs import (
+from zenturio.experiment import identity
+from zenturio.experiment.identity import (
     ask_versions,
     file_digest,
     recall_versions,
@@ -73,15 +73,15 @@ def test_versions_that_were_recorded_stand_for_commands_that_are_not_asked_again
 
 def test_a_large_file_that_is_used_is_read_once_for_all_commands(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(file_digests, "_WORTH_FILES", 1)
-    monkeypatch.setattr(file_digests, "_young_ns", lambda _device: -(10**12))
+    monkeypatch.setattr(source, "_WORTH_FILES", 1)
+    monkeypatch.setattr(source, "_young_ns", lambda _device: -(10**12))
     (tmp_path / "app").mkdir()
     (tmp_path / "data").write_text("data")
     (tmp_path / "app" / "p.sh").write_text('#ZEN$ RUN "true"\n#ZEN$ USE FILE "../data"\n')
     application = scan(tmp_path / "app")
     first = used_digests(application)
     read = []
-    monkeypatch.setattr(file_digests, "read_facts", lambda *words, **_: read.append(words))
-    monkeypatch.setattr(used_inputs, "_recent", {})  # as in another process
+    monkeypatch.setattr(source, "read_facts", lambda *words, **_: read.append(words))
+    monkeypatch.setattr(identity, "_recent", {})  # as in another process
     assert used_digests(application) == first
     assert read == []

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from zenturio.errors import ExpressionError
 from zenturio.expression import holds, parse, text_of
-from zenturio.expression.column_values import of_list
+from zenturio.expression.column_values import floor_divide, of_list
 from zenturio.expression.scalar_functions import SIGNATURES
-from zenturio.expression.vector_operators import floor_divide
 
 HERE = {"a": 7, "b": 2, "x": 2.5, "s": "node1-a", "t": True, "f": False, "null": None, "zero": 0}
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from zenturio.query.change_points import LEAST_SEGMENT, change_points, noise_of, pelt
+from zenturio.query.statistics import LEAST_SEGMENT, change_points, noise_of, pelt
 
 
 def exact(values, penalty, least):

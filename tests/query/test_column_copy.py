@@ -16,8 +16,7 @@ from tests.query.conftest import fill
 from zenturio.experiment.experiment import HostConditions
 from zenturio.log_setup import work_progress
 from zenturio.query import compare_studies, results, study_frame
-from zenturio.query.frames import group_frame, varying_parameters
-from zenturio.query.run_frame import run_frame
+from zenturio.query.frames import group_frame, run_frame, varying_parameters
 from zenturio.query.study_table import TableQuery, open_table
 from zenturio.record import column_copy
 from zenturio.record.entities import NEWEST

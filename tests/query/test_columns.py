@@ -14,7 +14,7 @@ from zenturio import plugins
 from zenturio.cli.main import app
 from zenturio.errors import InputError, NotFoundError, PluginError
 from zenturio.query import result_columns, results
-from zenturio.query.columns import Duration
+from zenturio.query.result_table import Duration
 from zenturio.testing.columns import ColumnContract
 
 PAGE = Path(__file__).parents[2] / "docs" / "plug-ins.md"

@@ -14,7 +14,7 @@ from statsmodels.stats.weightstats import CompareMeans, DescrStatsW
 from statsmodels.tsa.stattools import acf
 
 from zenturio.experiment import aggregates
-from zenturio.experiment.repeat_rule import depends_on_order, relative_width
+from zenturio.experiment.aggregates import depends_on_order, relative_width
 from zenturio.experiment.signed_ranks import (
     fewest_blocks,
     hodges_lehmann,
@@ -22,14 +22,13 @@ from zenturio.experiment.signed_ranks import (
     signed_rank_quantile,
 )
 from zenturio.query.aggregates import _deviation
-from zenturio.query.change_points import noise_of
 from zenturio.query.fit_certainty import chance_of_constant, prediction_interval
 from zenturio.query.formula_shapes import FitPoints
 from zenturio.query.regression import _likelier_noise, _tries, fit
 from zenturio.query.scaling import _schwarz, _turning_point, _universal, welch_half_width
 from zenturio.query.sensitivity import _percentiles, elementary_effects, variance_shares
-from zenturio.query.statistics import _beta
-from zenturio.study.paired import bisect
+from zenturio.query.statistics import _beta, noise_of
+from zenturio.study.paired import commits
 
 SIZES = np.array([1.0, 2, 3, 4, 6, 8, 12, 16])
 
@@ -232,12 +231,12 @@ def test_the_incomplete_beta_function_is_that_of_scipy(x, a, b):
 
 def test_the_evidence_of_a_bisection_is_students():
     at, other = 0.7, -2.3
-    density = scipy.stats.t(bisect.FREEDOM, scale=0.5).logpdf
-    said = bisect._log_density(at, 0.5) - bisect._log_density(other, 0.5)
+    density = scipy.stats.t(commits.FREEDOM, scale=0.5).logpdf
+    said = commits._log_density(at, 0.5) - commits._log_density(other, 0.5)
     assert said == pytest.approx(density(at) - density(other), rel=1e-12)
     sample = np.random.default_rng(15).normal(size=31)
     expected = scipy.stats.median_abs_deviation(sample) * 1.4826
-    assert bisect._spread(sample.tolist()) == pytest.approx(expected)
+    assert commits._spread(sample.tolist()) == pytest.approx(expected)
 
 
 def test_intervals_of_many_points_agree_with_corrected_tests():

@@ -36,8 +36,6 @@ FORMULAS = {
             "scipy.stats.median_abs_deviation",
         ),
         "serial_correlation": ("test_serial_correlation_is_the_autocorrelation_of_ranks", "acf"),
-    },
-    "zenturio.experiment.repeat_rule": {
         "relative_width": (
             "test_the_interval_of_a_median_is_that_of_the_quantile_test",
             "scipy.stats.quantile_test",
@@ -82,11 +80,6 @@ FORMULAS = {
         "_student_below": ("test_quantiles_of_students_t_are_those_of_scipy", "scipy.stats.t.ppf"),
         "fisher": ("test_fishers_tail_is_that_of_scipy", "stats.f.sf"),
         "_beta": ("test_the_incomplete_beta_function_is_that_of_scipy", "scipy.special.betainc"),
-    },
-    "zenturio.query.aggregates": {
-        "_deviation": ("test_deviations_of_parts_are_that_of_the_whole", "scipy.stats.tstd"),
-    },
-    "zenturio.query.change_points": {
         "change_points": (
             "test_of_steps_of_5_percent_92_percent_are_found_within_a_commit",
             SIMULATED,
@@ -96,6 +89,9 @@ FORMULAS = {
             "scipy.stats.median_abs_deviation",
         ),
         "pelt": ("test_segments_are_those_of_dynamic_programming", "exact"),
+    },
+    "zenturio.query.aggregates": {
+        "_deviation": ("test_deviations_of_parts_are_that_of_the_whole", "scipy.stats.tstd"),
     },
     "zenturio.query.fit_certainty": {
         "chance_of_constant": (
@@ -179,7 +175,7 @@ FORMULAS = {
             SIMULATED,
         ),
     },
-    "zenturio.study.paired.bisect": {
+    "zenturio.study.paired.commits": {
         "Bisection": (
             "test_a_search_is_wrong_in_at_most_5_percent_where_the_change_is_small",
             SIMULATED,
@@ -190,7 +186,7 @@ FORMULAS = {
         ),
         "_log_density": ("test_the_evidence_of_a_bisection_is_students", "scipy.stats.t"),
     },
-    "zenturio.study.paired.designs": {
+    "zenturio.study.paired.compared": {
         "UntilGated": (
             "test_a_gate_fails_in_at_most_5_percent_where_the_loss_is_what_is_allowed",
             SIMULATED,
@@ -200,10 +196,8 @@ FORMULAS = {
 
 NO_FORMULAS = {
     "zenturio.experiment.aggregates": {"total", "mean", "median", "quantile_share"},
-    "zenturio.experiment.repeat_rule": set(),
     "zenturio.experiment.signed_ranks": {"decide_in_looks", "is_clear"},
     "zenturio.query.statistics": {"interval_end", "mean", "median", "total", "deviation"},
-    "zenturio.query.change_points": set(),
     "zenturio.query.fit_certainty": set(),
     "zenturio.query.scaling": {"scaling_curve", "study_scaling"},
 }

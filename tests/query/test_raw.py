@@ -8,8 +8,7 @@ from postgres import grant_reading
 from record.reference import ReferenceRepository
 from tests.query.conftest import METRICS, PARAMETERS, fill, matmul
 from zenturio.errors import InputError, SafetyError
-from zenturio.query.raw_databases import QueryLimits
-from zenturio.query.raw_query import raw
+from zenturio.query.raw_query import QueryLimits, raw
 from zenturio.query.select_results import results
 from zenturio.record.open import open_repository
 

@@ -11,7 +11,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from zenturio.execute.output_artifacts import collect_outputs
+from zenturio.execute.file_staging import collect_outputs
 from zenturio.experiment import INCOMING
 from zenturio.record import DriverProcess, Field, StudyDefinition
 from zenturio.record.open import open_repository

@@ -18,7 +18,7 @@ from record import leaving
 from record.leaving import DEFINITION, STUDY, contents, drive, left
 from zenturio import failpoints
 from zenturio.errors import ConflictError, PlaceError
-from zenturio.execute import output_artifacts
+from zenturio.execute import file_staging
 from zenturio.experiment import INCOMING
 from zenturio.experiment.experiment import Artifact
 from zenturio.record import (
@@ -185,7 +185,7 @@ def test_the_permissions_of_a_file_are_told_though_its_content_is_kept_once(home
     for name, mode in (("program", 0o755), ("text", 0o640)):
         (tmp_path / "out" / name).write_bytes(b"same")
         (tmp_path / "out" / name).chmod(mode)
-    artifacts = output_artifacts.collect_outputs(
+    artifacts = file_staging.collect_outputs(
         str(tmp_path / "out"), ["*"], home / INCOMING, of.digest, move=False
     )
     with opened(home) as repository:
@@ -203,7 +203,7 @@ def test_a_file_with_a_second_name_is_copied_so_that_nobody_can_write_to_it(home
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "f").write_bytes(b"as it was")
     os.link(tmp_path / "out" / "f", tmp_path / "second-name")
-    (kept,) = output_artifacts.collect_outputs(
+    (kept,) = file_staging.collect_outputs(
         str(tmp_path / "out"), ["*"], home / INCOMING, experiment(1).digest, move=True
     )
     (tmp_path / "second-name").write_bytes(b"written over")
@@ -463,15 +463,15 @@ def test_what_was_set_apart_long_ago_is_swept_and_no_link_is_followed(tmp_path):
     victim.mkdir()
     (tmp_path / "other" / "store").mkdir(parents=True)
     (tmp_path / "other" / INCOMING).symlink_to(incoming)
-    folders = [output_artifacts.attempt_folder(incoming, experiment(1).digest) for _ in range(2)]
+    folders = [file_staging.attempt_folder(incoming, experiment(1).digest) for _ in range(2)]
     (incoming / "link").symlink_to(victim)
-    long_ago = time.time() - output_artifacts.STALE_SECONDS - 1
+    long_ago = time.time() - file_staging.STALE_SECONDS - 1
     os.utime(folders[0], (long_ago, long_ago))
     os.utime(victim, (long_ago, long_ago))
     os.utime(incoming / "link", (long_ago, long_ago), follow_symlinks=False)
-    output_artifacts.remove_stale(tmp_path / "other" / INCOMING)
+    file_staging.remove_stale(tmp_path / "other" / INCOMING)
     assert folders[0].exists()
-    output_artifacts.remove_stale(incoming)
+    file_staging.remove_stale(incoming)
     assert [f.exists() for f in (*folders, victim)] == [False, True, True]
 
 
@@ -537,7 +537,7 @@ def test_a_folder_of_objects_is_made_once_however_many_files_go_into_it(tmp_path
         (tmp_path / "out" / str(number)).write_text(str(number))
     home = tmp_path / "project" / ".zenturio"
     home.mkdir(parents=True)
-    waiting = output_artifacts.collect_outputs(
+    waiting = file_staging.collect_outputs(
         str(tmp_path), ["out/*"], home / INCOMING, digest, move=False
     )
     many = replace(outcome(experiment(0)), artifacts=waiting)

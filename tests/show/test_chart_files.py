@@ -19,12 +19,12 @@ from zenturio.show.chart import (
     tick_text,
     tick_texts,
 )
-from zenturio.show.chart_files import image, save
 from zenturio.show.charts.column_charts import chart
 from zenturio.show.renderers import matplotlib, palette
 from zenturio.show.renderers.plotly import chart_page as page
 from zenturio.show.renderers.plotly import plotly_figure
 from zenturio.show.renderers.terminal import text_bars as bars
+from zenturio.show.report_store import image, save
 
 OPTIONS = {
     "line": {"x": "n", "y": "wtime", "colour": "threads", "facet": "solver", "log": "xy"},
@@ -203,7 +203,7 @@ def test_each_name_stands_once_in_the_legend_of_several_panels():
 
 def test_a_chart_without_a_renderer_loads_nothing_heavy():
     code = (
-        "import sys, zenturio.show.chart, zenturio.show.chart_files; "
+        "import sys, zenturio.show.chart, zenturio.show.report_store; "
         "print({'plotly', 'matplotlib', 'pandas', 'numpy'} & set(sys.modules))"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from zenturio.errors import InputError
 from zenturio.query.aggregates import AGGREGATES
-from zenturio.show.charts.chart_query import KINDS, ChartQuery
-from zenturio.show.charts.schedule_query import ScheduleQuery
+from zenturio.show.charts.chart_query import KINDS, ChartQuery, ScheduleQuery
 from zenturio.show.portal.page_templates import address
 
 NAMES = st.text(

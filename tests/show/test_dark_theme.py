@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from show.frames import frame
 from zenturio.show.charts.column_charts import chart
 from zenturio.show.renderers import palette
-from zenturio.show.renderers.dark_theme import BACKGROUND, CONTRAST, contrast, dark_figure, lighten
+from zenturio.show.renderers.palette import BACKGROUND, CONTRAST, contrast, dark_figure, lighten
 from zenturio.show.renderers.plotly import plotly_figure
 
 COLOURS = st.from_regex(re.compile(r"\A#[0-9a-f]{6}\Z"))

@@ -11,8 +11,8 @@ from zenturio.schedule.model.plan import Plan
 from zenturio.schedule.model.platform import identical
 from zenturio.schedule.model.problem import Problem
 from zenturio.schedule.model.workflow import Workflow, WorkflowTask
-from zenturio.show.charts.plan_front import plan_front
-from zenturio.show.charts.schedule_query import ScheduleQuery, schedule_charts
+from zenturio.show.charts.chart_query import ScheduleQuery, schedule_charts
+from zenturio.show.charts.schedule_charts import plan_front
 
 
 def test_a_front_has_a_point_for_each_plan_and_its_goals_as_axes():

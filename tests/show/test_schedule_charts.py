@@ -17,13 +17,12 @@ from zenturio.schedule.model.problem import MoldableProblem, Problem
 from zenturio.schedule.model.workflow import Workflow, WorkflowTask
 from zenturio.schedule.simulate.simulator import simulate
 from zenturio.show.chart import OTHERS, Nodes, Segments, common_levels
-from zenturio.show.chart_files import image, save
 from zenturio.show.charts import schedule_charts
-from zenturio.show.charts.schedule_charts import gantt, workflow_graph
-from zenturio.show.charts.task_runs import joined_stretches, task_runs
+from zenturio.show.charts.schedule_charts import gantt, joined_stretches, task_runs, workflow_graph
 from zenturio.show.renderers.matplotlib import draw
 from zenturio.show.renderers.plotly import chart_page as page
 from zenturio.show.renderers.plotly import plotly_figure
+from zenturio.show.report_store import image, save
 
 
 def flow(loop=False):

@@ -14,11 +14,11 @@ from PIL import Image
 from tests.show.search_tables import runs, searched
 from zenturio.errors import InputError
 from zenturio.show.chart import bar_labels, is_geometric, strand_ticks
-from zenturio.show.chart_files import image
 from zenturio.show.charts.column_charts import chart
 from zenturio.show.charts.search_charts import ChartObjective, pareto_front
 from zenturio.show.renderers import palette
 from zenturio.show.renderers.plotly import plotly_figure
+from zenturio.show.report_store import image
 
 KINDS = ("convergence", "dependence", "importance", "slice", "pareto", "parallel")
 SCORES = st.lists(st.integers(-5, 5) | st.just(math.nan), min_size=1, max_size=12)

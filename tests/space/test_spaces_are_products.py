@@ -13,16 +13,7 @@ from space.naive import Naive
 from space.random_spaces import spaces
 from zenturio.errors import InputError
 from zenturio.expression import parse
-from zenturio.space import (
-    Parameter,
-    Space,
-    Zip,
-    column_join,
-    component,
-    elements,
-    join,
-    parameter,
-)
+from zenturio.space import Parameter, Space, Zip, column_join, component, elements, join, parameter
 from zenturio.space.definition import define, split
 
 SMALL = {

@@ -12,7 +12,7 @@ import pytest
 
 import zenturio as zen
 from zenturio.errors import SpaceError
-from zenturio.space import component, join, rejection_sampling
+from zenturio.space import component, join
 
 
 def test_300_to_the_100_points_cost_nothing():
@@ -134,8 +134,8 @@ def chi_square(counts, size, drawn):
 def test_samples_are_uniform_over_the_valid_points(way):
     space = zen.Space(a=range(8), b=range(8), c=["x", "y"]).where("a + b < 9", "a * b != 12")
     if way == "rejected":
-        lot = rejection_sampling.RejectionSampler(space.components[0].part)
-        with mock.patch.object(rejection_sampling.RejectionSampler, "_inner", ()):
+        lot = component.RejectionSampler(space.components[0].part)
+        with mock.patch.object(component.RejectionSampler, "_inner", ()):
             draws = [tuple(each.values()) for each in islice(lot.draw(random.Random(1)), 20_000)]
         size = space.components[0].size
     else:
@@ -222,7 +222,7 @@ def test_a_continuous_set_contains_its_bounds_and_has_no_list():
 def test_a_constraint_that_nothing_keeps_ends_sampling():
     space = zen.Space(x=zen.uniform(0, 1)).where("x > 2")
     with (
-        mock.patch.object(rejection_sampling, "TRIES", 10_000),
+        mock.patch.object(component, "TRIES", 10_000),
         pytest.raises(SpaceError, match="none is valid"),
     ):
         space.sample(1, seed=0)

@@ -4,7 +4,7 @@ import pytest
 
 from postgres import postgres, postgres_url
 from study.oracle import Study
-from zenturio.execute import machine_json
+from zenturio.execute import machines
 
 __all__ = ["postgres", "postgres_url"]
 
@@ -31,11 +31,11 @@ def study(tmp_path):
 @pytest.fixture
 def on(monkeypatch):
     """Makes this machine another one, by the name of its processor."""
-    facts = machine_json.machine_facts()
+    facts = machines.machine_facts()
 
     def become(cpu):
-        monkeypatch.setattr(machine_json, "machine_facts", lambda: {**facts, "cpu": cpu})
-        machine_json.own_machine_parts.cache_clear()
+        monkeypatch.setattr(machines, "machine_facts", lambda: {**facts, "cpu": cpu})
+        machines.own_machine_parts.cache_clear()
 
     yield become
-    machine_json.own_machine_parts.cache_clear()
+    machines.own_machine_parts.cache_clear()

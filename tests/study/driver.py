@@ -9,11 +9,10 @@ import sys
 
 from zenturio.annotate.scan import scan
 from zenturio.errors import ZenError
-from zenturio.study.driver.run_order import choose_order
+from zenturio.study.driver.experiment_source import choose_order, select_points
 from zenturio.study.driver.study_driver import DriverSettings
 from zenturio.study.local_run import run_locally
 from zenturio.study.place_options import PlaceOptions
-from zenturio.study.point_selection import select_points
 
 
 def main(url: str, *words: str) -> int:

@@ -21,11 +21,11 @@ from zenturio.annotate.model import MEASURED
 from zenturio.annotate.scan import scan
 from zenturio.record import maintenance
 from zenturio.record.open import open_repository
+from zenturio.study.driver.experiment_source import select_points
 from zenturio.study.driver.progress import RunSummary
 from zenturio.study.driver.study_driver import DriverSettings
 from zenturio.study.local_run import run_locally
 from zenturio.study.place_options import PlaceOptions
-from zenturio.study.point_selection import select_points
 
 DRIVER = Path(__file__).parent / "driver.py"
 ZEN = "from zenturio.cli import main; main()"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from zenturio.experiment.repeat_rule import noise_of
+from zenturio.experiment.aggregates import noise_of
 from zenturio.query.statistics import student
 from zenturio.study.best_points import PointRanking, ScoredPoint
 

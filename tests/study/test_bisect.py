@@ -12,15 +12,15 @@ from zenturio.errors import InputError
 from zenturio.experiment.signed_ranks import BlockPlan
 from zenturio.record.open import open_repository
 from zenturio.show.paired_reports import bisect_lines, history_chart, history_table, noise_table
-from zenturio.study.paired.bisect import Bisection
 from zenturio.study.paired.commits import (
+    Bisection,
     ConfirmingBlocks,
     run_bisect,
     run_confirmations,
     run_history,
 )
 from zenturio.study.paired.compared import PairedOptions, run_noise
-from zenturio.study.paired.paired_source import MeasuredBlocks
+from zenturio.study.paired.paired_study import MeasuredBlocks
 
 NOISES = {
     "white": lambda draw: draw.gauss(0, 0.02),

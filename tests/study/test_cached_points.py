@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 
 from zenturio.annotate.scan import scan
 from zenturio.errors import PlaceError
-from zenturio.execute.machine_json import own_machine
+from zenturio.execute.machines import own_machine
 from zenturio.experiment import MachineKind
 from zenturio.record import result_rows
 from zenturio.record.open import open_repository
 from zenturio.search.loop import Budget
 from zenturio.space import Space
-from zenturio.study.driver import experiment_source, run_order
+from zenturio.study.driver import experiment_source
+from zenturio.study.driver.experiment_source import select_points
 from zenturio.study.driver.search_source import SearchSpec
 from zenturio.study.driver.study_driver import DriverSettings
 from zenturio.study.driver.study_session import StudySession
-from zenturio.study.point_selection import select_points
 from zenturio.testing.repository import outcome
 
 SETS = {
@@ -69,7 +69,7 @@ class Computed:
 def project(tmp_path, monkeypatch):
     """Windows and studies are small here, so that keys are used at all."""
     monkeypatch.chdir(tmp_path)
-    for module in (experiment_source, run_order):
+    for module in (experiment_source, experiment_source):
         monkeypatch.setattr(module, "WINDOW", 4)
     monkeypatch.setattr(experiment_source.PointsInOrder, "ahead", 4)
     return tmp_path

@@ -14,8 +14,7 @@ from record.reference import ReferenceRepository
 from zenturio.errors import ConflictError, PlaceError, SafetyError
 from zenturio.experiment import MachineKind
 from zenturio.record import DriverProcess, StudyDefinition
-from zenturio.study.driver import driver_threads
-from zenturio.study.driver.driver_threads import GroupCommit
+from zenturio.study.driver import study_records
 from zenturio.study.driver.experiment_states import (
     Finished,
     Returned,
@@ -24,7 +23,7 @@ from zenturio.study.driver.experiment_states import (
 )
 from zenturio.study.driver.in_flight import InFlight, SourceChanged
 from zenturio.study.driver.stop_requests import UNWANTED, CancelRequests, stop_on_signals
-from zenturio.study.driver.unrecorded import FOLDER, UnrecordedOutcomes
+from zenturio.study.driver.study_records import FOLDER, GroupCommit, UnrecordedOutcomes
 from zenturio.testing.executor import until
 from zenturio.testing.experiments import experiment, outcome
 
@@ -193,7 +192,7 @@ def test_outcomes_that_could_not_be_committed_still_wait():
 
 def test_a_commit_is_due_after_a_while(monkeypatch):
     now = [50.0]
-    monkeypatch.setattr(driver_threads, "monotonic", lambda: now[0])
+    monkeypatch.setattr(study_records, "monotonic", lambda: now[0])
     commits = GroupCommit(Written())
     for passed, is_due in ((0.0, False), (0.09, False), (0.11, True)):
         now[0] = 50.0 + passed
@@ -203,8 +202,8 @@ def test_a_commit_is_due_after_a_while(monkeypatch):
 
 
 def test_the_thread_commits_while_the_driver_does_not_and_leaves_the_telling_to_it(monkeypatch):
-    monkeypatch.setattr(driver_threads, "WAIT", 0.001)
-    monkeypatch.setattr(driver_threads, "QUIET", 0.001)
+    monkeypatch.setattr(study_records, "WAIT", 0.001)
+    monkeypatch.setattr(study_records, "QUIET", 0.001)
     written = Written(PlaceError("away"), PlaceError("still away"))
     with GroupCommit(written) as commits:
         commits.add(*pairs(0)[0])
@@ -292,9 +291,9 @@ def test_a_lease_is_shared_only_with_a_driver_that_joins():
     repository = ReferenceRepository()
     repository.open("s", StudyDefinition((), ()))
     other = repository.acquire_lease("s", DriverProcess("elsewhere", 1, "x"))
-    with pytest.raises(ConflictError), driver_threads.leased(repository, "s", 60.0):
+    with pytest.raises(ConflictError), study_records.leased(repository, "s", 60.0):
         pass
-    with driver_threads.leased(repository, "s", 60.0, join=True) as lease:
+    with study_records.leased(repository, "s", 60.0, join=True) as lease:
         assert {each.number for each in repository.leases("s")} == {other.number, lease.number}
     assert [each.number for each in repository.leases("s")] == [other.number]
 

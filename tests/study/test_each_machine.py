@@ -10,16 +10,16 @@ import zenturio as zen
 from zenturio.annotate.scan import scan
 from zenturio.errors import InputError
 from zenturio.execute.local import Local
-from zenturio.execute.machine_json import own_machine
+from zenturio.execute.machines import own_machine
 from zenturio.record import ResultCount
 from zenturio.record.open import open_repository
 from zenturio.search import parse_budget
 from zenturio.space import Space
+from zenturio.study.driver.experiment_source import PointSelection, select_points
 from zenturio.study.driver.function_study import evaluate
 from zenturio.study.driver.search_source import SearchSpec
 from zenturio.study.driver.study_driver import DriverSettings
 from zenturio.study.driver.study_session import StudySession
-from zenturio.study.point_selection import PointSelection, select_points
 from zenturio.study.service.study_service import StudyService
 from zenturio.study.service.submission_queue import submit_study
 from zenturio.study.study_request import StudyRequest

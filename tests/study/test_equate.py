@@ -15,7 +15,7 @@ from zenturio.record.open import open_repository
 from zenturio.show.study import Study
 from zenturio.study.equate import equate, undo_equate
 from zenturio.study.overview import find_experiment
-from zenturio.study.restore import UnfilledError, files_of
+from zenturio.study.recorded_experiments import UnfilledError, files_of
 from zenturio.study.study_definition import define_study, open_version
 from zenturio.testing.experiments import outcome
 

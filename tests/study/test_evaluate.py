@@ -15,8 +15,8 @@ from zenturio.record import DriverProcess
 from zenturio.record.open import open_repository
 from zenturio.space import Space
 from zenturio.study.driver import experiment_source, in_flight, study_driver
+from zenturio.study.driver.experiment_source import select_points
 from zenturio.study.driver.function_study import evaluate
-from zenturio.study.point_selection import select_points
 from zenturio.testing.executor import PATIENCE
 from zenturio.testing.experiments import outcome
 

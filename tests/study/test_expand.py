@@ -10,8 +10,8 @@ from zenturio.annotate.scan import scan
 from zenturio.errors import ConflictError, Interrupted, PlaceError
 from zenturio.experiment import ExperimentGenerator
 from zenturio.study import expand as module
+from zenturio.study.driver.experiment_source import select_points
 from zenturio.study.expand import DRAFT, MANIFEST, expand
-from zenturio.study.point_selection import select_points
 
 PROGRAM = """\
 #ZEN$ SUBSTITUTE NN = { 1, 2 } AS n

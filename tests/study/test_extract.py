@@ -11,9 +11,9 @@ from zenturio.experiment import ExperimentGenerator
 from zenturio.experiment.experiment import Log, Missing, Outcome, Series
 from zenturio.record import DriverProcess, StudyDefinition
 from zenturio.record.open import open_repository
-from zenturio.study import extract
-from zenturio.study.extract import MeasuredOutcomes
+from zenturio.study import recorded_experiments
 from zenturio.study.overview import opened_repository
+from zenturio.study.recorded_experiments import MeasuredOutcomes
 from zenturio.study.study_definition import define_study
 from zenturio.testing.experiments import outcome
 
@@ -30,23 +30,23 @@ def test_an_error_in_the_middle_changes_nothing_and_a_second_call_does_it_all(
         SMALL.replace("#ZEN$ OBJ", '#ZEN$ METRIC w FROM stdout REGEX "(t\\w+)"\n#ZEN$ OBJ')
     )
     monkeypatch.chdir(tmp_path)
-    outcomes, count = extract._Again.outcomes, iter(range(100))
+    outcomes, count = recorded_experiments._Again.outcomes, iter(range(100))
 
     def failing(*arguments):
         if next(count) == 4:
             raise MemoryError
         return outcomes(*arguments)
 
-    monkeypatch.setattr(extract, "BATCH", 2)
+    monkeypatch.setattr(recorded_experiments, "BATCH", 2)
     with opened_repository(None) as repository:
         before = repository.definition("small"), list(repository.records("small"))
-        monkeypatch.setattr(extract._Again, "outcomes", failing)
+        monkeypatch.setattr(recorded_experiments._Again, "outcomes", failing)
         with pytest.raises(MemoryError):
-            extract.extract(repository, "small")
+            recorded_experiments.extract(repository, "small")
         assert (repository.definition("small"), list(repository.records("small"))) == before
         monkeypatch.undo()
         monkeypatch.chdir(tmp_path)
-        done = extract.extract(repository, "small")
+        done = recorded_experiments.extract(repository, "small")
         assert (done.experiments, done.metrics, done.missing) == (7, ("w",), 0)
         assert {r.outcome.metrics["w"] for r in repository.records("small")} == {"total"}
 
@@ -108,7 +108,7 @@ def test_a_metric_that_is_added_is_measured_and_the_others_stay(measured):
     before = states(repository)
     program.write_text(PROGRAM + '#ZEN$ METRIC c FROM stderr REGEX "c=(\\d+)"\n')
     counts = []
-    result = extract.extract(repository, "p", [str(program)], counts.append)
+    result = recorded_experiments.extract(repository, "p", [str(program)], counts.append)
     assert (result.study, result.experiments, result.metrics, result.gone) == ("p", 4, ("c",), ())
     assert (result.missing, result.failed, result.mended, result.changes) == (0, 0, 0, ())
     assert counts == [4]
@@ -120,16 +120,16 @@ def test_a_metric_that_is_lacking_fails_experiments_and_one_that_is_there_mends_
     repository, program = measured
     before = states(repository)
     program.write_text(PROGRAM.replace('"b=(', '"z=('))
-    preview = extract.extract(repository, "p", [str(program)], really=False)
+    preview = recorded_experiments.extract(repository, "p", [str(program)], really=False)
     assert (preview.missing, preview.failed, preview.mended) == (4, 2, 0)
     assert states(repository) == before
-    assert extract.extract(repository, "p", [str(program)]) == preview
+    assert recorded_experiments.extract(repository, "p", [str(program)]) == preview
     assert [(s, cause) for s, cause, _ in states(repository)] == [
         ("failed", "metric missing: a, b"), ("failed", "metric missing: b"),
         ("failed", "metric missing: b"), ("failed", "exit 3"),
     ]  # fmt: skip
     program.write_text(PROGRAM.replace('"a=(\\d+)"', '"[ab]=(\\d+)"'))
-    mended = extract.extract(repository, "p", [str(program)])
+    mended = recorded_experiments.extract(repository, "p", [str(program)])
     assert (mended.missing, mended.failed, mended.mended) == (0, 0, 3)
     assert [s for s, _, _ in states(repository)] == ["ok", "ok", "ok", "failed"]
 
@@ -138,7 +138,7 @@ def test_a_metric_that_the_files_ask_for_no_more_keeps_its_values(measured):
     repository, program = measured
     lines = PROGRAM.splitlines(keepends=True)
     program.write_text("".join(lines[:-1]) + "#ZEN$ METRIC twice := a * 2\n")
-    result = extract.extract(repository, "p", [str(program)])
+    result = recorded_experiments.extract(repository, "p", [str(program)])
     assert (result.gone, result.metrics) == (("b",), ("twice",))
     assert [m["b"] for _, _, m in states(repository)] == [7] * 4
     assert [m["twice"] for _, _, m in states(repository)][1:] == [2, 4, 6]
@@ -148,7 +148,7 @@ def test_a_program_that_changed_otherwise_is_told(measured):
     repository, program = measured
     sources = repository.definition("p").sources
     program.write_text(PROGRAM + "echo more\n")
-    (change,) = extract.extract(repository, "p", [str(program)]).changes
+    (change,) = recorded_experiments.extract(repository, "p", [str(program)]).changes
     assert "p.sh" in change
     assert repository.definition("p").sources == sources
 
@@ -157,5 +157,5 @@ def test_files_that_nobody_named_are_asked_for(measured):
     repository, _ = measured
     repository.open("bare", StudyDefinition((), ()))
     with pytest.raises(InputError, match="study bare has no annotated files") as caught:
-        extract.extract(repository, "bare")
+        recorded_experiments.extract(repository, "bare")
     assert caught.value.diagnostics[0].hint == "name them: zen extract STUDY PATH"

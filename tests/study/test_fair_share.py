@@ -7,14 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zenturio.errors import InputError
-from zenturio.study.service.fair_share import (
+from zenturio.study.service.service_config import ServiceConfig
+from zenturio.study.service.slot_policy import (
     FairShare,
     UserLoad,
     UserShare,
     in_turns,
     jain_index,
 )
-from zenturio.study.service.service_config import ServiceConfig
 
 
 def play(slots, lengths, until, shares=None, arrivals=None):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from record.reference import ReferenceRepository
 from zenturio.execute import workspace
-from zenturio.execute.captured_stream import live_log_paths
+from zenturio.execute.spawn import live_log_paths
 from zenturio.experiment import Log
 from zenturio.record import DriverProcess, StudyDefinition
 from zenturio.record.open import open_repository

@@ -7,7 +7,7 @@ import pytest
 
 from zenturio.errors import InputError
 from zenturio.experiment import MachineKind
-from zenturio.study.driver.each_machine import MachinesOfOneKind, kinds_apart
+from zenturio.study.driver.measurement_plan import MachinesOfOneKind, kinds_apart
 from zenturio.testing.experiments import experiment, outcome
 
 EPYC, RISCV = MachineKind("EPYC", 16), MachineKind("RISC-V", 4)

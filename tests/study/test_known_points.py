@@ -14,13 +14,12 @@ from zenturio.record import Field
 from zenturio.record.open import open_repository
 from zenturio.search import Budget
 from zenturio.space import Space, span
-from zenturio.study.driver import known_points
-from zenturio.study.driver.known_points import KnownPoints, collect_advice
-from zenturio.study.driver.search_source import SearchSpec
+from zenturio.study.driver import search_source
+from zenturio.study.driver.experiment_source import PointSelection, select_points
+from zenturio.study.driver.search_source import KnownPoints, SearchSpec, collect_advice
 from zenturio.study.driver.study_driver import DriverSettings
 from zenturio.study.local_run import run_locally
 from zenturio.study.place_options import PlaceOptions
-from zenturio.study.point_selection import PointSelection, select_points
 
 GOALS = (Goal("minimize", parse("cost")),)
 
@@ -70,9 +69,9 @@ def test_known_points_have_scores_and_failed_ones_have_none():
 
 
 def test_frozen_points_are_the_same_when_there_are_more_results(monkeypatch):
-    monkeypatch.setattr(known_points, "MOST_KNOWN", 5)
-    monkeypatch.setattr(known_points, "MOST_COMPARED", 10)
-    monkeypatch.setattr(known_points, "LOOK_UPS", 5)
+    monkeypatch.setattr(search_source, "MOST_KNOWN", 5)
+    monkeypatch.setattr(search_source, "MOST_COMPARED", 10)
+    monkeypatch.setattr(search_source, "LOOK_UPS", 5)
     space = Space(n=span(1, 300))
     begun = collect(Results(range(1, 101)), space)
     assert len(begun) == 5

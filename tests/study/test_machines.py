@@ -14,12 +14,12 @@ from zenturio.record.open import open_repository
 from zenturio.show.charts.chart_query import ChartQuery
 from zenturio.show.charts.study_charts import draw_chart
 from zenturio.study.best_points import best
+from zenturio.study.driver.experiment_source import select_points
 from zenturio.study.driver.study_driver import DriverSettings
-from zenturio.study.extract import extract
 from zenturio.study.local_run import plan_locally, run_locally
 from zenturio.study.overview import study_status
 from zenturio.study.place_options import PlaceOptions
-from zenturio.study.point_selection import select_points
+from zenturio.study.recorded_experiments import extract
 
 PROGRAM = """\
 n = 1

@@ -11,11 +11,11 @@ from zenturio.execute.local import Local
 from zenturio.record.open import open_repository
 from zenturio.search import parse_budget
 from zenturio.space import Space
+from zenturio.study.driver.experiment_source import PointSelection, select_points
 from zenturio.study.driver.search_source import SearchSpec
 from zenturio.study.driver.study_driver import DriverSettings
 from zenturio.study.local_run import run_locally
 from zenturio.study.place_options import PlaceOptions
-from zenturio.study.point_selection import PointSelection, select_points
 from zenturio.study.service.study_service import StudyService
 from zenturio.study.service.submission_queue import submit_study
 from zenturio.study.study_request import StudyRequest

@@ -15,16 +15,17 @@ from zenturio.experiment.signed_ranks import BlockPlan
 from zenturio.query import compare_studies
 from zenturio.record.open import open_repository
 from zenturio.study.local_run import run_request
-from zenturio.study.paired import compared, paired_source
+from zenturio.study.paired import compared, paired_study
 from zenturio.study.paired.compared import (
     PairedOptions,
+    UntilCompared,
+    UntilGated,
     compared_versions,
     read_blocks,
     run_comparison,
     run_gate,
 )
-from zenturio.study.paired.designs import UntilCompared, UntilGated
-from zenturio.study.paired.paired_source import FixedBlocks, MeasuredBlocks, PairedSource
+from zenturio.study.paired.paired_study import FixedBlocks, MeasuredBlocks, PairedSource
 from zenturio.study.study_request import StudyRequest
 
 PROGRAM = """\
@@ -214,7 +215,7 @@ def test_failures_of_the_new_version_are_never_no_worse():
 
 def test_after_the_time_no_block_begins_and_a_gate_looks_once_more(monkeypatch):
     clock = itertools.count()  # a block takes so many seconds as it is looked at
-    monkeypatch.setattr(paired_source, "monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr(paired_study, "monotonic", lambda: float(next(clock)))
     design = UntilGated(("a", "b"), 1, BlockPlan(20, 50), 0.05)
     measured, _ = blocks_of(design, noisy(1.5), seconds=10)
     assert 6 <= measured.reached < 20
@@ -285,7 +286,7 @@ def test_a_comparison_that_time_ended_says_so_and_has_what_is_left_of_the_level(
 ):
     edit(project, 1.5)
     clock = itertools.count()
-    monkeypatch.setattr(paired_source, "monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr(paired_study, "monotonic", lambda: float(next(clock)))
     chosen = PairedOptions(limit=1, plan=BlockPlan(20, 50), seconds=12)
     versions = compared_versions(repository, ["timed.py", "timed.py"], [], chosen)
     result = run_comparison(repository, versions, chosen, 0.02)

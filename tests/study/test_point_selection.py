@@ -4,8 +4,8 @@ import pytest
 
 from zenturio.annotate.scan import scan
 from zenturio.errors import InputError
-from zenturio.study import point_selection
-from zenturio.study.point_selection import PointSelection, select_points
+from zenturio.study.driver import experiment_source
+from zenturio.study.driver.experiment_source import PointSelection, select_points
 
 
 @pytest.fixture
@@ -59,8 +59,8 @@ def test_a_point_that_is_not_there_and_two_options_are_refused(space_of):
 
 
 def test_very_many_points_are_run_only_if_somebody_says_so(space_of, monkeypatch):
-    assert point_selection.MANY == 1_000_000  # as the pages say
-    monkeypatch.setattr(point_selection, "MANY", 5)
+    assert experiment_source.MANY == 1_000_000  # as the pages say
+    monkeypatch.setattr(experiment_source, "MANY", 5)
     assert select_points(space_of("PARAM n = { 1:5 }")).count == 5
     six = space_of("PARAM n = { 1:6 }")
     with pytest.raises(InputError, match="6 points are too many") as refused:

@@ -9,12 +9,13 @@ from zenturio.annotate.model import Goal
 from zenturio.experiment import Experiment, Log, Missing, Recipe, Series, Step
 from zenturio.expression import parse
 from zenturio.study.driver import progress as module
-from zenturio.study.driver.cached_results import ProgramHistory, changed_program_notes
 from zenturio.study.driver.progress import (
     BestScore,
+    ProgramHistory,
     RateMeter,
     RunCounts,
     RunProgress,
+    changed_program_notes,
     score_of_values,
 )
 from zenturio.testing.experiments import experiment, outcome

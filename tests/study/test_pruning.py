@@ -10,7 +10,7 @@ from zenturio.record import DriverProcess, StudyDefinition
 from zenturio.record.entities import StudyDeletion
 from zenturio.record.maintenance import Garbage
 from zenturio.record.open import open_repository
-from zenturio.study.prune import KEPT, PruneResult, _bytes, prune
+from zenturio.study.maintenance import KEPT, PruneResult, _bytes, prune
 from zenturio.testing.experiments import dead_driver, experiment, outcome
 
 

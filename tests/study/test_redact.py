@@ -8,8 +8,8 @@ from zenturio.errors import ConflictError
 from zenturio.record import StudyDefinition
 from zenturio.record.maintenance import backup
 from zenturio.record.open import open_repository
-from zenturio.study import redact as module
-from zenturio.study.redact import redact
+from zenturio.study import maintenance as module
+from zenturio.study.maintenance import redact
 
 SECRET = "tok-5f0e'8d\"2c"
 MARK = "********"

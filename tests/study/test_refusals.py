@@ -9,7 +9,7 @@ from zenturio.annotate.lint import lint
 from zenturio.annotate.scan import scan
 from zenturio.cli.main import app
 from zenturio.errors import InputError, ZenError
-from zenturio.study.driver.refusals import TRIED, doubtful_formulas, refusals
+from zenturio.study.driver.study_session import TRIED, doubtful_formulas, refusals
 
 WRONG = {
     "CPUS that are none at a point": 'PARAM n = { 0:3 }\nRUN "true" CPUS n',

@@ -13,16 +13,21 @@ import pytest
 from cli.conftest import zen as command
 from zenturio.annotate.scan import scan
 from zenturio.experiment import ExperimentGenerator, Outcome
-from zenturio.experiment.aggregates import deviation, mean, median, median_interval
+from zenturio.experiment.aggregates import (
+    RepeatRule,
+    deviation,
+    mean,
+    median,
+    median_interval,
+    relative_width,
+)
 from zenturio.experiment.experiment import RunPosition
-from zenturio.experiment.repeat_rule import RepeatRule, relative_width
 from zenturio.record.open import open_repository
-from zenturio.study.driver import repeats_as_needed
-from zenturio.study.driver.repeats_as_needed import PointsWithinBudget
-from zenturio.study.driver.run_order import RunOrder
+from zenturio.study.driver import measurement_plan
+from zenturio.study.driver.experiment_source import RunOrder, select_points
+from zenturio.study.driver.measurement_plan import PointsWithinBudget
 from zenturio.study.local_run import run_locally
 from zenturio.study.place_options import PlaceOptions
-from zenturio.study.point_selection import select_points
 
 DRIVER = Path(__file__).parent / "driver.py"
 RULE = RepeatRule(6, 20, 0.02)
@@ -201,7 +206,7 @@ def test_a_search_repeats_its_points_as_often_as_needed(study):
     application = scan(["study.sh"])
     goals = read_goals("MINIMIZE t", application)
     spec = SearchSpec("random", budget=Budget(trials=3))
-    from zenturio.study.point_selection import PointSelection
+    from zenturio.study.driver.experiment_source import PointSelection
 
     summary = run_locally(application, PointSelection.none(application.space), db=study.db,
                           place=PlaceOptions(jobs=2), search=spec, goals=goals)  # fmt: skip
@@ -416,7 +421,7 @@ class TestBudget:
     def clock(self, monkeypatch):
         """The time is the number of runs that were made."""
         made = [0.0]
-        monkeypatch.setattr(repeats_as_needed, "monotonic", lambda: made[0])
+        monkeypatch.setattr(measurement_plan, "monotonic", lambda: made[0])
         return made
 
     def source(self, study, seconds, repeat="6:50 UNTIL t WITHIN 2%"):

@@ -12,12 +12,12 @@ from zenturio.record.entities import RowChoice
 from zenturio.record.open import open_repository
 from zenturio.space import Space
 from zenturio.study.best_points import best
+from zenturio.study.driver.experiment_source import select_points
 from zenturio.study.driver.study_driver import DriverSettings
 from zenturio.study.driver.study_session import StudySession
 from zenturio.study.local_run import plan_locally, run_locally
 from zenturio.study.overview import study_status
 from zenturio.study.place_options import PlaceOptions
-from zenturio.study.point_selection import select_points
 from zenturio.study.study_request import StudyRequest
 
 PROGRAM = """\

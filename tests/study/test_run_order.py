@@ -11,10 +11,9 @@ from zenturio.errors import InputError
 from zenturio.experiment.experiment import RunPosition
 from zenturio.record.open import open_repository
 from zenturio.space import Space
-from zenturio.study.driver.run_order import WINDOW, RunOrder, choose_order
+from zenturio.study.driver.experiment_source import WINDOW, RunOrder, choose_order, select_points
 from zenturio.study.local_run import run_locally
 from zenturio.study.place_options import PlaceOptions
-from zenturio.study.point_selection import select_points
 
 PROGRAM = """\
 #ZEN$ SUBSTITUTE n = { 1:6 }

@@ -28,8 +28,7 @@ from zenturio.experiment import ExperimentGenerator
 from zenturio.record import DriverProcess, maintenance
 from zenturio.record.open import open_repository
 from zenturio.study.driver.stop_requests import CancelRequests
-from zenturio.study.service.fair_share import UserShare
-from zenturio.study.service.slot_policy import POLICIES
+from zenturio.study.service.slot_policy import POLICIES, UserShare
 from zenturio.study.service.study_service import StudyService
 from zenturio.study.service.submission_queue import (
     LOCK,

@@ -29,12 +29,11 @@ from zenturio.schedule.model.plan import check
 from zenturio.schedule.model.platform import identical
 from zenturio.schedule.model.problem import Problem
 from zenturio.schedule.model.workflow import Workflow, WorkflowTask
+from zenturio.study.driver.experiment_source import RunOrder, select_points
 from zenturio.study.driver.progress import BestPoint, RunProgress
-from zenturio.study.driver.run_order import RunOrder
 from zenturio.study.driver.slot_pool import SlotPool
 from zenturio.study.driver.study_session import StudySession
 from zenturio.study.local_run import run_locally
-from zenturio.study.point_selection import select_points
 from zenturio.study.stages.pipeline import Pipeline, StageSource
 from zenturio.study.stages.stage_graph import StageGraph, stages_of
 from zenturio.study.study_request import read_search

@@ -16,14 +16,18 @@ from zenturio.errors import InputError, NotFoundError, PlaceError
 from zenturio.execute.hosts.attempt_journal import AttemptJournal
 from zenturio.record import DriverProcess, StudyDefinition
 from zenturio.record.open import open_repository
-from zenturio.study import stop
-from zenturio.study.driver import driver_threads, study_session
-from zenturio.study.driver.stop_requests import CancelRequests, interrupt_at_end_signals
+from zenturio.study.driver import stop_requests, study_records, study_session
+from zenturio.study.driver.experiment_source import select_points
+from zenturio.study.driver.stop_requests import (
+    CancelRequests,
+    StopResult,
+    interrupt_at_end_signals,
+    stop_experiment,
+    stop_study,
+)
 from zenturio.study.last_options import place_of, recall_options
 from zenturio.study.local_run import run_locally
 from zenturio.study.overview import study_status
-from zenturio.study.point_selection import select_points
-from zenturio.study.stop import StopResult, stop_experiment, stop_study
 from zenturio.system.processes import process_birth
 from zenturio.testing.executor import until
 from zenturio.testing.experiments import dead_driver, experiment, outcome
@@ -79,7 +83,7 @@ def test_an_experiment_that_does_not_run_keeps_its_state(repository):
     lease = repository.acquire_lease("s", DriverProcess.current())
     repository.add_results("s", lease.number, [(ONE, outcome(ONE))])
     assert stop_experiment(repository, "s", ONE.digest) == "ok"
-    assert CancelRequests(stop.project_folder() / ".zenturio").unwanted() == []
+    assert CancelRequests(stop_requests.project_folder() / ".zenturio").unwanted() == []
 
 
 def test_an_experiment_of_a_dead_driver_is_missing(repository):
@@ -89,7 +93,7 @@ def test_an_experiment_of_a_dead_driver_is_missing(repository):
 
 
 def test_the_driver_of_an_experiment_is_asked_and_answers(repository, tmp_path, monkeypatch):
-    monkeypatch.setattr(stop, "_LOOK", 0.001)
+    monkeypatch.setattr(stop_requests, "_LOOK", 0.001)
     lease = repository.acquire_lease("s", DriverProcess.current())
     claims = repository.claim("s", lease.number, [ONE, TWO])
     requests = CancelRequests(tmp_path / ".zenturio")
@@ -108,8 +112,8 @@ def test_the_driver_of_an_experiment_is_asked_and_answers(repository, tmp_path, 
 def test_a_driver_that_does_not_answer_is_an_error_and_the_request_is_taken_back(
     repository, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(stop, "PATIENCE", 0.0)
-    monkeypatch.setattr(stop, "_LOOK", 0.001)
+    monkeypatch.setattr(stop_requests, "PATIENCE", 0.0)
+    monkeypatch.setattr(stop_requests, "_LOOK", 0.001)
     lease = repository.acquire_lease("s", DriverProcess.current())
     repository.claim("s", lease.number, [ONE])
     with pytest.raises(PlaceError, match=f"the driver of s did not cancel {ONE.digest[:12]}"):
@@ -129,9 +133,9 @@ def end_signal(request):
     ("module", "moment", "results"),
     [
         (study_session, "OPENED", 0),
-        (driver_threads, "LEASED", 0),
+        (study_records, "LEASED", 0),
         (study_session, "DRIVEN", 2),
-        (driver_threads, "LEFT", 2),
+        (study_records, "LEFT", 2),
     ],
 )
 def test_a_driver_that_is_ended_while_it_does_not_listen_gives_its_lease_back(

@@ -6,8 +6,8 @@ from zenturio.errors import InputError
 from zenturio.record import StudyDefinition
 from zenturio.record.open import open_repository
 from zenturio.study.last_options import orphans_at, place_of, recall_options
-from zenturio.study.pinned_versions import base_of, is_version, pinned_name, resolve_name
 from zenturio.study.place_options import PlaceOptions, choose_keep
+from zenturio.study.study_definition import base_of, is_version, pinned_name, resolve_name
 
 
 @pytest.fixture

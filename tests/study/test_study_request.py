@@ -10,15 +10,15 @@ from record.reference import ReferenceRepository
 from zenturio import Space
 from zenturio.annotate.scan import scan
 from zenturio.errors import InputError
-from zenturio.output_files import OutputFiles
+from zenturio.files import OutputFiles
 from zenturio.record.open import open_repository
-from zenturio.study.driver.cached_results import round_begins
-from zenturio.study.driver.each_machine import EACH_MACHINE
+from zenturio.study.driver.experiment_source import MANY, PointSelection, select_points
+from zenturio.study.driver.measurement_plan import EACH_MACHINE
+from zenturio.study.driver.progress import round_begins
 from zenturio.study.driver.study_driver import DriverSettings
 from zenturio.study.driver.study_session import StudySession
 from zenturio.study.local_run import job_script, plan_locally, run_locally
 from zenturio.study.place_options import PlaceOptions
-from zenturio.study.point_selection import MANY, PointSelection, select_points
 from zenturio.study.study_request import (
     StudyRequest,
     choose_any_machine,

@@ -8,7 +8,7 @@ import pytest
 
 from zenturio.errors import InputError, PlaceError, SafetyError, ZenError
 from zenturio.experiment import ExperimentGenerator
-from zenturio.study.point_selection import select_points
+from zenturio.study.driver.experiment_source import select_points
 from zenturio.study.service.submitted_program import (
     SubmittedFolders,
     SubmittedProgram,

@@ -22,7 +22,7 @@ from zenturio.record import DriverProcess
 from zenturio.study.driver import experiment_states, study_driver, study_records
 from zenturio.study.driver.experiment_source import PointsInOrder
 from zenturio.study.driver.study_driver import StudyDriver
-from zenturio.study.driver.unrecorded import UnrecordedOutcomes
+from zenturio.study.driver.study_records import UnrecordedOutcomes
 from zenturio.testing.repository import experiment, outcome
 
 __all__ = ["often", "repository"]

@@ -10,7 +10,7 @@ from zenturio.annotate.scan import scan
 from zenturio.cli.main import app
 from zenturio.errors import InputError, PlaceError
 from zenturio.experiment import ExperimentGenerator
-from zenturio.experiment.used_inputs import ask_versions, used_digests
+from zenturio.experiment.identity import ask_versions, used_digests
 
 
 def zen(*words, exit_code=0):

@@ -3,7 +3,7 @@
 import pytest
 
 from cli.conftest import zen
-from zenturio.annotate.own_values import own_values
+from zenturio.annotate.parameters import own_values
 from zenturio.annotate.scan import scan
 from zenturio.experiment import ExperimentGenerator
 from zenturio.record.open import open_repository

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from zenturio.annotate.diagnostics import Diagnostics
+from zenturio.annotate.clauses import Diagnostics
 from zenturio.annotate.dialects import is_prefixed
-from zenturio.annotate.file_digests import stamp_of
+from zenturio.annotate.source import stamp_of
 from zenturio.errors import Diagnostic, Place, did_you_mean
+from zenturio.files import OutputFiles
 from zenturio.name_patterns import name_fits
-from zenturio.output_files import OutputFiles
 
 STUDY = "study.zen"
 """Directives that concern every file of the folder that it stands in."""

@@ -11,6 +11,7 @@ from typing import Literal, get_args
 
 from zenturio.annotate.clauses import (
     Clauses,
+    Diagnostics,
     DirectiveToken,
     expression_end,
     read_text,
@@ -19,8 +20,6 @@ from zenturio.annotate.clauses import (
     unquote,
 )
 from zenturio.annotate.counter_events import EVENTS, counter_event, counter_metric
-from zenturio.annotate.diagnostics import Diagnostics
-from zenturio.annotate.metric_patterns import check_pattern, json_steps
 from zenturio.annotate.model import (
     MEASURED,
     OBSERVED,
@@ -56,7 +55,8 @@ from zenturio.annotate.model import (
     Way,
     ZipStatement,
 )
-from zenturio.annotate.set_syntax import NUMBER, read_elements
+from zenturio.annotate.patterns import check_pattern, json_steps
+from zenturio.annotate.set_reader import NUMBER, read_elements
 from zenturio.errors import AnnotationError, Passage, Place, did_you_mean
 from zenturio.expression import Expression, Type, Value, parse
 

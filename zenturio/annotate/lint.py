@@ -14,9 +14,9 @@ from pathlib import Path
 from time import time_ns
 
 from zenturio.annotate.file_selection import IGNORE
-from zenturio.annotate.filler import Filler
-from zenturio.annotate.hole_search import ASSIGNMENT, Replacement, occurrences, replacements
-from zenturio.annotate.lint_space import (
+from zenturio.annotate.hole_search import ASSIGNMENT, Filler, Replacement, occurrences, replacements
+from zenturio.annotate.model import MEASURED, Annotated, Application, Assignment, Command, Hole
+from zenturio.annotate.parameters import (
     constraints,
     elements,
     size,
@@ -24,9 +24,7 @@ from zenturio.annotate.lint_space import (
     unused_seed,
     warning,
 )
-from zenturio.annotate.metric_patterns import check_pattern
-from zenturio.annotate.model import MEASURED, Annotated, Application, Assignment, Command, Hole
-from zenturio.annotate.path_patterns import GitIgnore, IgnoreRule
+from zenturio.annotate.patterns import GitIgnore, IgnoreRule, check_pattern
 from zenturio.annotate.region_probes import unguarded
 from zenturio.annotate.source import Spans, without_end
 from zenturio.errors import Diagnostic, InputError, Passage, Place
@@ -497,7 +495,7 @@ def baselines(application: Application) -> Iterator[Diagnostic]:
     """A VERIFY SAME whose baseline is not known, or is the point itself."""
     for same in application.same_files:
         # Most studies compare no files.
-        from zenturio.annotate.own_values import own_values  # noqa: PLC0415 - see above
+        from zenturio.annotate.parameters import own_values  # noqa: PLC0415 - see above
 
         place = same.path.place(0, len(same.path.text))
         values = own_values(application)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from zenturio.annotate.file_digests import mode_of, mtime_of, size_of
+from zenturio.annotate.source import mode_of, mtime_of, size_of
 from zenturio.errors import Diagnostic, Passage, Place
 
 if TYPE_CHECKING:

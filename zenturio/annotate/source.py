@@ -1,4 +1,4 @@
-"""Source files: their text, its line ends, and where comments and texts stand in it."""
+"""Source files: their text and their dialect, and the digests of all files."""
 
 from __future__ import annotations
 
@@ -7,13 +7,22 @@ import errno
 import os
 import re
 import stat
+import tempfile
+import time
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from hashlib import blake2b
 from pathlib import Path
+from struct import Struct
+from typing import NamedTuple
 
 from zenturio.annotate.dialects import Dialect
+from zenturio.errors import SafetyError
+from zenturio.files import make_folder, open_regular
+from zenturio.system.file_systems import file_system_kinds
 
 
 def shown(text: str, dialect: Dialect, opener: str, closer: str) -> str:
@@ -195,3 +204,284 @@ def _decoded(content: bytes, encoding: str) -> str | None:
 def _is_binary(head: bytes) -> bool:
     """Whether the first bytes already show it, so that a large file need not be read."""
     return b"\0" in head and not head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+
+
+# Digests of files, remembered by stamps: a file that did not change is not read again.
+#
+# A stamp is all that tells a change without reading: device, inode, size, both times and mode.
+# Stamps with digests are kept for each application in the user's cache folder, never in the
+# project: who hands over a project must not be able to say what its files hold.
+#
+# A file that was written just before it was read could be written again within one tick of the file
+# system's clock, and look the same. Its digest is used now, and not remembered (as Git does).
+
+PIECE_BYTES = 2**20
+"""A file is read in pieces of this size, so memory does not grow with it."""
+_STAMP = Struct("<QQqqqI")
+_TABLE_HEAD = Struct("<QQ")
+_MAGIC = b"zen-digests 1\n"
+_DIGEST_BYTES = 16
+_ATTEMPTS = 3
+_YOUNG_NS = 2 * 10**9
+"""A file changed so shortly before the scan is read again by the next one."""
+_YOUNG_ELSEWHERE_NS = 10 * 10**9
+"""The same on file systems whose times are coarse, or set by another machine's clock."""
+_FINE_TIMES = frozenset(
+    ("apfs", "bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "tmpfs", "xfs", "zfs")
+)
+_WORTH_FILES, _WORTH_BYTES = 200, 2**22
+"""Reading less than this again costs no more than to remember it."""
+_UNUSED_SECONDS = 90 * 86400.0
+"""What was remembered of an application that nobody used for so long is removed."""
+_OVERLAP = 64
+"""Bytes of a piece that are searched again with the next one, for a mark may lie across both."""
+_MARK = re.compile(
+    rb"(?i:zen)(?:[ \t]*\$|[&%#@\x80\xa4\xa7]|\xc2\xa7|\xe2\x82\xac|[ \t]+[A-Z])|\$[ \t]*ZEN"
+)
+"""What a directive begins with, and what is nearly that: in UTF-8 and the common 8-bit codes."""
+_WIDE = (b"\xff\xfe", b"\xfe\xff")
+_HEAD_BYTES = 1 << 16
+
+
+class FileFacts(NamedTuple):
+    """What is known of a file's content."""
+
+    stamp: bytes
+    digest: bytes
+    is_marked: bool
+    """Whether it is text with something that may be a directive."""
+
+
+def stamp_of(status: os.stat_result) -> bytes:
+    """Return what would differ if the file had been changed."""
+    return _STAMP.pack(
+        status.st_dev,
+        status.st_ino,
+        status.st_size,
+        status.st_mtime_ns,
+        status.st_ctime_ns,
+        status.st_mode,
+    )
+
+
+def size_of(stamp: bytes) -> int:
+    """The size of the file in bytes."""
+    size: int = _STAMP.unpack(stamp)[2]
+    return size
+
+
+def mtime_of(stamp: bytes) -> int:
+    """When the file was last written, in nanoseconds since 1970."""
+    mtime: int = _STAMP.unpack(stamp)[3]
+    return mtime
+
+
+def mode_of(stamp: bytes) -> int:
+    """The permissions of the file."""
+    mode: int = _STAMP.unpack(stamp)[5]
+    return stat.S_IMODE(mode)
+
+
+def read_facts(location: str, *, follows_links: bool = False) -> FileFacts:
+    """Read the regular file *location* in pieces.
+
+    OSError where it cannot be read, is no regular file, or changes each time that it is read.
+    """
+    # Not blocking: nobody may ever write into a pipe that lies in a folder.
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follows_links else os.O_NOFOLLOW)
+    for _ in range(_ATTEMPTS):
+        descriptor = os.open(location, flags)
+        try:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise OSError(errno.EINVAL, "it is not a plain file", location)
+            stamp = stamp_of(status)
+            digest, is_marked = _read_pieces(descriptor, status.st_size)
+            if stamp_of(os.fstat(descriptor)) == stamp:
+                return FileFacts(stamp, digest, is_marked)
+        finally:
+            os.close(descriptor)
+    raise OSError(errno.EBUSY, "it changes while it is read", location)
+
+
+def _read_pieces(descriptor: int, size: int) -> tuple[bytes, bool]:
+    """The digest of what *descriptor* has, and whether it is marked."""
+    hashed = blake2b(digest_size=_DIGEST_BYTES)
+    # One byte more than there should be: a file that is as long as it says needs no second call.
+    piece = os.read(descriptor, min(PIECE_BYTES, size + 1))
+    is_wide = piece.startswith(_WIDE)  # UTF-16 has NULs, and is decoded in any case
+    is_text, is_marked, end, remaining = not is_wide, False, b"", size
+    while piece:
+        remaining -= len(piece)
+        hashed.update(piece)
+        is_text = is_text and b"\0" not in piece
+        if is_text and not is_marked:
+            searched = end + piece
+            is_marked = b"zen" in searched.lower() and _MARK.search(searched) is not None
+            end = piece[-_OVERLAP:]
+        # No further than it was long: a file may grow as fast as it is read.
+        piece = os.read(descriptor, min(PIECE_BYTES, remaining)) if remaining > 0 else b""
+    return hashed.digest(), is_wide or (is_text and is_marked)
+
+
+class FileDigests:
+    """The digests of the files of one application, or of another set of files that is read often.
+
+    *root* and *named* tell the set from others. Names of files in it are given by the caller.
+    """
+
+    def __init__(self, root: Path, named: Iterable[str] = (), *, began: int | None = None) -> None:
+        self._path = _cache_path(root, named)
+        self._began = time.time_ns() if began is None else began
+        self._names: list[str] = []
+        self._facts: list[FileFacts] = []
+        self._remembered = _load(self._path)
+        self._place = 0
+        self._read_bytes = 0
+        self.read_count = 0
+        """Files that were opened, for they were not known."""
+
+    def facts(
+        self, name: str, location: str, stamp: bytes, *, follows_links: bool = False
+    ) -> FileFacts:
+        """The facts of the file *name* with this *stamp*, read from *location* if need be.
+
+        OSError as `read_facts` has it.
+        """
+        facts = self._remembered.facts(name, self._place, stamp)
+        self._place += 1
+        if facts is None:
+            facts = read_facts(location, follows_links=follows_links)
+            self.read_count += 1
+            self._read_bytes += size_of(facts.stamp)
+        self._names.append(name)
+        self._facts.append(facts)
+        return facts
+
+    def save(self) -> None:
+        """Remember what was read now; nothing is said where that is not possible."""
+        is_worth = self.read_count >= _WORTH_FILES or self._read_bytes >= _WORTH_BYTES
+        if self._path is None or not is_worth:
+            return
+        with suppress(OSError, SafetyError):
+            _save(self._path, [*self._believed()])
+
+    def _believed(self) -> Iterable[tuple[str, FileFacts]]:
+        """What need not be read again: what was not changed just now."""
+        young: dict[int, int] = {}
+        for name, facts in zip(self._names, self._facts, strict=True):
+            device, _, _, mtime, ctime, _ = _STAMP.unpack(facts.stamp)
+            limit = young.get(device)
+            if limit is None:
+                limit = young[device] = self._began - _young_ns(device)
+            # A time that has not come yet was set by hand, and says nothing.
+            if ctime <= limit and (mtime <= limit or mtime > time.time_ns() + _YOUNG_ELSEWHERE_NS):
+                yield name, facts
+
+
+class _Remembered:
+    """What was saved, in columns: half a million Python objects would cost more than it saves."""
+
+    def __init__(self, names: list[str], stamps: bytes, digests: bytes, marks: bytes) -> None:
+        self._names, self._stamps = names, stamps
+        self._digests, self._marks = digests, marks
+        self._places: dict[str, int] | None = None
+
+    def facts(self, name: str, place: int, stamp: bytes) -> FileFacts | None:
+        """The facts of *name*, likely the one at *place*, if it has this *stamp* still."""
+        names = self._names
+        if place >= len(names) or names[place] != name:
+            if self._places is None:
+                self._places = {other: at for at, other in enumerate(names)}
+            found = self._places.get(name)
+            if found is None:
+                return None
+            place = found
+        at = place * _STAMP.size
+        if self._stamps[at : at + _STAMP.size] != stamp:
+            return None
+        at = place * _DIGEST_BYTES
+        return FileFacts(stamp, self._digests[at : at + _DIGEST_BYTES], self._marks[place] == 1)
+
+
+def _cache_path(root: Path, named: Iterable[str]) -> Path | None:
+    base = os.environ.get("XDG_CACHE_HOME") or ""
+    try:
+        home = Path(base) if base.startswith("/") else Path.home() / ".cache"
+    except RuntimeError:  # a user without a home
+        return None
+    parts = [os.path.realpath(root), *named]
+    key = blake2b("\0".join(parts).encode("utf-8", "surrogateescape"), digest_size=_DIGEST_BYTES)
+    return home / "zenturio" / "digests" / key.hexdigest()
+
+
+def _load(path: Path | None) -> _Remembered:
+    """What was saved in *path*; nothing where it is damaged, or not this user's own."""
+    try:
+        if path is None:
+            raise FileNotFoundError
+        with open_regular(path) as file:
+            status = os.fstat(file.fileno())
+            if status.st_uid != os.geteuid() or status.st_mode & 0o022:
+                raise PermissionError
+            content = file.read()
+        return _unpack(content)
+    except (OSError, ValueError):
+        return _Remembered([], b"", b"", b"")
+
+
+def _unpack(content: bytes) -> _Remembered:
+    start = len(_MAGIC) + _DIGEST_BYTES
+    body = memoryview(content)[start:]
+    if content[:start] != _MAGIC + blake2b(body, digest_size=_DIGEST_BYTES).digest():
+        raise ValueError("damaged")
+    count, length = _TABLE_HEAD.unpack(body[: _TABLE_HEAD.size])
+    pieces, at = [], _TABLE_HEAD.size
+    for size in (length, count * _STAMP.size, count * _DIGEST_BYTES, count):
+        pieces.append(bytes(body[at : at + size]))
+        at += size
+    names = pieces[0].decode("utf-8", "surrogateescape").split("\0") if count else []
+    if len(names) != count or at != len(body):
+        raise ValueError("damaged")
+    return _Remembered(names, *pieces[1:])
+
+
+def _save(path: Path, files: list[tuple[str, FileFacts]]) -> None:
+    names = "\0".join([name for name, _ in files]).encode("utf-8", "surrogateescape")
+    columns = [
+        _TABLE_HEAD.pack(len(files), len(names)),
+        names,
+        b"".join([facts.stamp for _, facts in files]),
+        b"".join([facts.digest for _, facts in files]),
+        bytes([facts.is_marked for _, facts in files]),
+    ]
+    body = b"".join(columns)
+    folder = make_folder(path.parents[2], *path.parts[-3:-1], mode=0o700)
+    status = folder.stat()
+    if status.st_uid != os.geteuid() or status.st_mode & 0o022:
+        return
+    _remove_unused(folder)
+    descriptor, draft = tempfile.mkstemp(dir=folder)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.writelines([_MAGIC, blake2b(body, digest_size=_DIGEST_BYTES).digest(), body])
+        os.replace(draft, path)  # noqa: PTH105
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(draft)  # noqa: PTH108
+        raise
+
+
+def _remove_unused(folder: Path) -> None:
+    """Remove what was saved long ago, and what a process left that died while it saved."""
+    limit = time.time() - _UNUSED_SECONDS
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.stat(follow_symlinks=False).st_mtime < limit:
+                os.unlink(entry.path)  # noqa: PTH108
+
+
+def _young_ns(device: int) -> int:
+    """How young a file is whose next change might not show in its times."""
+    kind = file_system_kinds().get(device, "")
+    return _YOUNG_NS if kind in _FINE_TIMES else _YOUNG_ELSEWHERE_NS

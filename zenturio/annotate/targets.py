@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from zenturio.annotate.diagnostics import Diagnostics
+from zenturio.annotate.clauses import Diagnostics
 from zenturio.annotate.dialects import Dialect, dialect_of
 from zenturio.annotate.directive_lines import (
     DirectiveLines,
@@ -21,10 +21,8 @@ from zenturio.annotate.directive_lines import (
     pair,
     quoted,
 )
-from zenturio.annotate.file_digests import FileDigests
 from zenturio.annotate.file_selection import IGNORE, SIDE, SelectedFile, is_study, match_glob, under
 from zenturio.annotate.grammar import read
-from zenturio.annotate.metric_patterns import check_pattern
 from zenturio.annotate.model import (
     Annotated,
     Assignment,
@@ -34,7 +32,8 @@ from zenturio.annotate.model import (
     RegionStatement,
     WrittenDirective,
 )
-from zenturio.annotate.source import Source
+from zenturio.annotate.patterns import check_pattern
+from zenturio.annotate.source import FileDigests, Source
 from zenturio.errors import AnnotationError, Diagnostic, InputError, Passage, did_you_mean
 from zenturio.log_setup import work_progress
 

@@ -117,7 +117,7 @@ def _checked(
     from zenturio.annotate.lint import lint
     from zenturio.annotate.scan import scan
     from zenturio.errors import InputError
-    from zenturio.study.driver.refusals import doubtful_formulas, refusals
+    from zenturio.study.driver.study_session import doubtful_formulas, refusals
     from zenturio.study.stages.stage_graph import stages_of
 
     try:
@@ -179,8 +179,8 @@ def expand(
     Examples: zen expand matmul.c --out runs; zen expand . -o runs --sample 10 --seed 7
     """
     from zenturio.annotate.scan import scan
+    from zenturio.study.driver.experiment_source import select_points
     from zenturio.study.expand import expand
-    from zenturio.study.point_selection import select_points
 
     application = scan(paths, overrides=param or [])
     points = select_points(application.space, limit=limit, sample=sample, seed=seed, index=index)

@@ -28,7 +28,7 @@ import typer
 from zenturio.cli import output
 from zenturio.cli.options import Database, Json
 from zenturio.errors import ZenError
-from zenturio.recent_lines import recent_files
+from zenturio.log_setup import recent_files
 from zenturio.safe_text import is_secret_name, mask_secrets, mask_values
 
 _SETTINGS_FILES = ("zenturio.toml", "hosts.toml")
@@ -67,7 +67,7 @@ def bugreport(
 
     Examples: zen bugreport; zen bugreport -o report.zip
     """
-    from zenturio.output_files import write_output
+    from zenturio.files import write_output
     from zenturio.record.open import project_folder
 
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())

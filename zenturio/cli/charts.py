@@ -113,11 +113,11 @@ def plot(
     matmul --kind convergence -o -; zen plot --query "SELECT n, wtime / threads AS share FROM
     study_matmul" --x n --y share
     """
-    from zenturio.show.chart_files import save
     from zenturio.show.charts.chart_query import ChartQuery
     from zenturio.show.charts.column_charts import build_chart, with_first_columns
     from zenturio.show.charts.study_charts import draw_chart
     from zenturio.show.renderers.terminal import render_text
+    from zenturio.show.report_store import save
     from zenturio.study.overview import opened_repository
 
     chart_query = ChartQuery.of(
@@ -178,7 +178,7 @@ def report(
     Example: zen report reports/solvers.md -o solvers.pdf
     """
     from zenturio.errors import InputError, PlaceError
-    from zenturio.output_files import write_output
+    from zenturio.files import write_output
     from zenturio.record.open import project_folder
     from zenturio.show.report import ChartBlock, parse_report
     from zenturio.show.report_store import export_report
@@ -312,9 +312,9 @@ def _model_line(model: "ScalingModel", base: float, over: str) -> str:
 
 
 def _draw_scaling(scaling: "Scaling", out: Path) -> None:
-    from zenturio.show.chart_files import save
-    from zenturio.show.charts.scaling_charts import scaling_chart
+    from zenturio.show.charts.column_charts import scaling_chart
     from zenturio.show.renderers.terminal import render_text
+    from zenturio.show.report_store import save
 
     chart = scaling_chart(scaling)
     if str(out) == TERMINAL:

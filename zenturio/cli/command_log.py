@@ -13,7 +13,7 @@ from typing import Any
 from typer.core import TyperOption
 
 from zenturio import log_setup
-from zenturio.recent_lines import RecentLines
+from zenturio.log_setup import RecentLines
 from zenturio.safe_text import mask_secrets, one_line
 
 VERBOSE_HELP = "Log to stderr; -vv logs each transition too."

@@ -226,7 +226,7 @@ def gate(
     --metric wtime --format markdown; zen gate . --baseline origin/main -o gate.xml -o gate.md
     """
     from zenturio.errors import InputError, did_you_mean
-    from zenturio.show.gate_report import GateReport, check_format, render
+    from zenturio.show.paired_reports import GateReport, check_format, render
     from zenturio.study.paired.compared import gated_versions, run_gate
 
     if unclear not in ("ok", "fail"):
@@ -458,8 +458,8 @@ def history(
     Examples: zen history matmul -n 40; zen history matmul.c --metric ctime -o history.html; zen
     history matmul.c --confirm
     """
-    from zenturio.show.chart_files import save
     from zenturio.show.paired_reports import HistoryReport, confirm_changes
+    from zenturio.show.report_store import save
     from zenturio.study.paired.commits import run_history
 
     how = _paired_options("history", metric, param, limit, f"{repeat}", "", True, json)

@@ -11,7 +11,7 @@ from zenturio.quantities import iso_time, utc_time
 
 if TYPE_CHECKING:
     from zenturio.record.database_roles import Team
-    from zenturio.study.redact import RedactResult
+    from zenturio.study.maintenance import RedactResult
 
 
 def add_to(app: typer.Typer) -> None:
@@ -55,8 +55,8 @@ def check(
     Examples: zen db check; zen db check --artifacts; zen db check --identity
     """
     from zenturio.record import maintenance
-    from zenturio.study.identity_check import check_identity
     from zenturio.study.overview import opened_repository
+    from zenturio.study.recorded_experiments import check_identity
 
     with output.share_progress("checking") as step:
         damage = maintenance.check_repository(db, contents=artifacts, step=step)
@@ -122,7 +122,7 @@ def backup(
     Examples: zen db backup before-the-move.db; zen db backup --keep 5
     """
     from zenturio.errors import InputError
-    from zenturio.output_files import note_database
+    from zenturio.files import note_database
     from zenturio.record import maintenance
 
     if target is not None and keep is not None:
@@ -376,7 +376,7 @@ def prune(
 
     Examples: zen prune; zen prune matmul --yes
     """
-    from zenturio.study.prune import prune as remove
+    from zenturio.study.maintenance import prune as remove
 
     with output.waiting("removing" if yes else "looking for what can be removed"):
         removal = remove(db, studies or [], folders=folders, really=yes)
@@ -423,7 +423,7 @@ def redact(
 
     Examples: zen redact --from-file leaked.txt; pass show token | zen redact - --yes --backups
     """
-    from zenturio.study.redact import redact as remove
+    from zenturio.study.maintenance import redact as remove
 
     text = _read(secret, from_file)
     with output.waiting("looking for the secret"):

@@ -286,7 +286,7 @@ def print_failures(failures: "Sequence[FailureGroup]", study: str, db: str | Non
 
 def failures_of_study(study: str, db: str | None) -> "list[FailureGroup]":
     """Why experiments of *study* failed, from what is recorded; one cause more than is shown."""
-    from zenturio.experiment.failure import log_end, missing_reasons
+    from zenturio.experiment.experiment import log_end, missing_reasons
     from zenturio.query.listing import query_listing
     from zenturio.query.study_table import TableQuery
     from zenturio.study.driver.progress import LINES, FailureGroup

@@ -55,7 +55,7 @@ def places(context: typer.Context, json: Json = False) -> None:
 
 
 def _facts(named_place: "NamedPlace") -> dict[str, Any]:
-    from zenturio.settings.project_file import FILE
+    from zenturio.settings.document import FILE
 
     place = named_place.table.place
     return {
@@ -83,8 +83,7 @@ def check(
     """
     from dataclasses import asdict
 
-    from zenturio.execute.place_check import probe_place
-    from zenturio.execute.places import find_place
+    from zenturio.execute.places import find_place, probe_place
     from zenturio.record.open import FOLDER, project_folder
 
     project = project_folder()
@@ -218,8 +217,8 @@ def _happened(folder: Path, digests: list[str], picture: Path | None, json: bool
 
     host_events = read_events(folder, digests)
     if picture is not None:
-        from zenturio.show.chart_files import save
         from zenturio.show.charts.schedule_charts import jobs_gantt
+        from zenturio.show.report_store import save
 
         save(jobs_gantt(host_events, _names(host_events)), picture)
         facts: dict[str, Any] = {"picture": str(picture), "events": len(host_events)}

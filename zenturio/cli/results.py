@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from zenturio.query import Model, ResultTable
     from zenturio.query.formula_shapes import Kind
-    from zenturio.study.extract import Extraction
+    from zenturio.study.recorded_experiments import Extraction
 
 
 Study = Annotated[str, typer.Argument(help="Name of the study; see zen list.")]
@@ -360,8 +360,8 @@ def extract(
     """
     from dataclasses import asdict
 
-    from zenturio.study.extract import extract as again
     from zenturio.study.overview import opened_repository, result_count
+    from zenturio.study.recorded_experiments import extract as again
 
     with (
         opened_repository(db) as repository,
@@ -446,7 +446,7 @@ def print_table(table: "ResultTable") -> None:
 
 def write_file(text: str | bytes, out: Path | None) -> None:
     from zenturio.errors import PlaceError
-    from zenturio.output_files import write_output
+    from zenturio.files import write_output
 
     content = text.encode() if isinstance(text, str) else text
     if out is None:

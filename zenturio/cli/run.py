@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from zenturio.record import Repository
     from zenturio.study.driver.progress import RunPlan, RunProgress, RunSummary
-    from zenturio.study.stop import StopResult
+    from zenturio.study.driver.stop_requests import StopResult
     from zenturio.study.study_request import MeasuredPoints
 
 
@@ -280,7 +280,7 @@ def _print_summary(summary: RunSummary, db: str | None, *, named: bool = False) 
 
 def _stops(stops: Mapping[str, int]) -> str:
     """Return why points needed no more repeats, the frequent reasons first."""
-    from zenturio.experiment.repeat_rule import STOPS
+    from zenturio.experiment.aggregates import STOPS
 
     ordered = sorted(stops.items(), key=lambda stop: -stop[1])
     return "; ".join(
@@ -498,7 +498,7 @@ def _is_named_admin(user: str) -> bool:
 
 
 def _cancel_study(repository: Repository, study: str, json: bool) -> None:
-    from zenturio.study.stop import stop_study
+    from zenturio.study.driver.stop_requests import stop_study
 
     result = stop_study(repository, study)
     if json:
@@ -531,8 +531,8 @@ def _stop_facts(result: StopResult) -> dict[str, Any]:
 
 def _cancel_experiment(repository: Repository, digits: str, json: bool) -> None:
     from zenturio.errors import InputError, NotFoundError, did_you_mean
+    from zenturio.study.driver.stop_requests import stop_experiment
     from zenturio.study.overview import find_experiment
-    from zenturio.study.stop import stop_experiment
 
     try:
         details = find_experiment(repository, digits)

@@ -135,8 +135,8 @@ def schedule(
     if out is not None:
         write_plan(plan, out)
     if gantt is not None:
-        from zenturio.show.chart_files import save
         from zenturio.show.charts.schedule_charts import gantt as gantt_chart
+        from zenturio.show.report_store import save
 
         save(gantt_chart(plan), gantt)
     if facts_json is not None:

@@ -183,10 +183,10 @@ def explain(
     Examples: zen explain matmul; zen explain matmul -o matmul.png
     """
     from zenturio.record.entities import RowChoice, read_round
-    from zenturio.show.chart_files import save
     from zenturio.show.explanation import explain as explain_study
     from zenturio.show.explanation import explanation_chart
     from zenturio.show.renderers.terminal import render_text
+    from zenturio.show.report_store import save
     from zenturio.study.overview import opened_repository
 
     with opened_repository(db) as repository:
@@ -295,9 +295,9 @@ def _tell_sensitivity(answer: "Sensitivity") -> None:
 def _sensitivity_picture(study: str, answer: "Sensitivity", out: Path) -> list[str]:
     """Write the chart to *out*, or return its lines for the terminal."""
     from zenturio.cli.charts import TERMINAL
-    from zenturio.show.chart_files import save
     from zenturio.show.charts.search_charts import sensitivity_chart
     from zenturio.show.renderers.terminal import render_text
+    from zenturio.show.report_store import save
 
     chart = sensitivity_chart(study, answer)
     if str(out) == TERMINAL:

@@ -331,8 +331,8 @@ def _end(unfinished: bool) -> None:
 
 
 def _draw(trace_or_plan: "ExecutionTrace | Plan", path: Path) -> None:
-    from zenturio.show.chart_files import save
     from zenturio.show.charts.schedule_charts import gantt
+    from zenturio.show.report_store import save
 
     save(gantt(trace_or_plan), path)
 

@@ -78,8 +78,8 @@ def show(
     with output.waiting(f"reading {source}"):
         instance = instance_of(source, pairs(settings or []), seed)
     if out is not None:
-        from zenturio.show.chart_files import save
         from zenturio.show.charts.schedule_charts import workflow_graph
+        from zenturio.show.report_store import save
 
         save(workflow_graph(instance.workflow), out)
     if json:
@@ -443,8 +443,8 @@ def run(
         except ZenError as error:
             typer.echo(f"warning: the times of the tasks are not recorded: {error}", err=True)
     if gantt is not None:
-        from zenturio.show.chart_files import save
         from zenturio.show.charts.schedule_charts import gantt as drawn
+        from zenturio.show.report_store import save
 
         save(drawn(trace), gantt)
     if json:

@@ -25,14 +25,13 @@ from pathlib import Path
 from threading import Event
 
 from zenturio import trust
-from zenturio.annotate.file_digests import FileDigests, stamp_of
+from zenturio.annotate.source import FileDigests, stamp_of
 from zenturio.errors import PlaceError
+from zenturio.execute.experiment_codec import frame_message, unframe_message
 from zenturio.execute.file_staging import InputCache, SharedFile, disk_errors, file_digest
 from zenturio.execute.folder_files import COPY_LIMIT_BYTES, remove_tree
-from zenturio.execute.json_checks import any_text, integer, nullable, record, tuple_of
-from zenturio.execute.message_frame import frame_message, unframe_message
-from zenturio.execute.staged_folder import StagedFolder, fill_folder
-from zenturio.execute.workspace import REPORT
+from zenturio.execute.wire import any_text, integer, nullable, record, tuple_of
+from zenturio.execute.workspace import REPORT, StagedFolder, fill_folder
 from zenturio.experiment import Build, ExperimentFile, Log, Status, Step
 from zenturio.experiment.experiment import link_to
 from zenturio.experiment.identity import checked_digest

@@ -8,7 +8,8 @@ is used. Nothing in it does anything when it is read.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import struct
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import lru_cache
 from hashlib import sha256
@@ -18,10 +19,23 @@ from typing import TYPE_CHECKING, Any, get_args
 from zenturio import errors
 from zenturio.annotate.model import Metric
 from zenturio.errors import Diagnostic, Passage, Place, PlaceError, ZenError
-from zenturio.execute.file_staging import checked_path, content_of, disk_errors, is_small
+from zenturio.execute.file_staging import (
+    attempt_folder,
+    belongs_to_attempt,
+    checked_path,
+    content_of,
+    disk_errors,
+    is_small,
+)
 from zenturio.execute.folder_files import write_new
-from zenturio.execute.json_checks import (
+from zenturio.execute.machines import (
+    check_machine_parts,
+    machine_parts_from_json,
+    machine_parts_to_json,
+)
+from zenturio.execute.wire import (
     Check,
+    MalformedError,
     any_text,
     digest,
     first_of,
@@ -34,17 +48,11 @@ from zenturio.execute.json_checks import (
     object_of,
     one_of,
     path,
+    read_json,
     record,
     text,
     tuple_of,
 )
-from zenturio.execute.machine_json import (
-    check_machine_parts,
-    machine_parts_from_json,
-    machine_parts_to_json,
-)
-from zenturio.execute.message_frame import frame_message, unframe_message
-from zenturio.execute.output_artifacts import attempt_folder, belongs_to_attempt
 from zenturio.experiment import (
     Artifact,
     Build,
@@ -62,6 +70,53 @@ from zenturio.experiment.experiment import ExperimentValues, positions_of
 
 if TYPE_CHECKING:
     from zenturio.expression import Expression
+
+
+# A manifest in JSON and the bytes that it speaks of, as one piece that tells where it is torn.
+
+_LENGTH = struct.Struct("!I")
+_ELEMENTS = 2**24
+"""Values in a manifest: a series of measures may be long."""
+_sizes = list_of(integer())
+
+
+def frame_message(magic: bytes, manifest: Mapping[str, Any], blobs: Sequence[bytes]) -> bytes:
+    """A manifest with *blobs* behind it, whose lengths it tells."""
+    header = {**manifest, "sizes": [len(blob) for blob in blobs]}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    return b"".join((magic, _LENGTH.pack(len(text)), text, *blobs))
+
+
+def unframe_message(magic: bytes, data: bytes, check: Check) -> tuple[dict[str, Any], list[bytes]]:
+    """Return what was sealed.
+
+    PlaceError where it is not that, or not all of it, or fails *check*.
+    """
+    head = len(magic) + _LENGTH.size
+    if not data.startswith(magic) or len(data) < head:
+        kind = magic.decode().split()[0]
+        raise PlaceError(
+            f"this is not a {kind} of this version of zenturio: {bytes(data[:16])!r}",
+            hint="install the same version of zenturio on both machines",
+        )
+    # Magic, 4 bytes of length (big-endian), JSON, blobs: the JSON says how long each blob is.
+    (length,) = _LENGTH.unpack_from(data, len(magic))
+    try:
+        manifest = read_json(data[head : head + length], _ELEMENTS)
+        sizes = manifest.pop("sizes", None) if isinstance(manifest, dict) else None
+        _sizes(sizes, "sizes")
+        assert sizes is not None
+        check(manifest, "the manifest")
+    except MalformedError as error:
+        raise PlaceError(f"the message was damaged on its way: {error}") from error
+    at, blobs = head + length, []
+    for size in sizes:
+        blobs.append(data[at : at + size])
+        at += size
+    if at != len(data):
+        raise PlaceError(f"the message is incomplete: {len(data)} bytes instead of {at}")
+    return manifest, blobs
+
 
 __all__ = [
     "pack_experiment",

@@ -10,7 +10,7 @@ from time import perf_counter, thread_time, time
 from typing import Any
 
 from zenturio.execute.function_metrics import measure_of, metrics_of
-from zenturio.execute.machine_json import own_machine, own_machine_parts
+from zenturio.execute.machines import own_machine, own_machine_parts
 from zenturio.experiment import (
     Evidence,
     Experiment,

@@ -20,7 +20,6 @@ from contextlib import suppress
 from typing import Any
 
 from zenturio.execute import wire
-from zenturio.execute.captured_stream import CapturedStream, live_log_paths
 from zenturio.execute.run_facts import (
     recorded_limits,
     run_load,
@@ -28,9 +27,9 @@ from zenturio.execute.run_facts import (
     unbound,
 )
 from zenturio.execute.run_observers import RunObservers
-from zenturio.execute.spawn import Spawner
+from zenturio.execute.spawn import CapturedStream, Spawner, live_log_paths
 from zenturio.system import processes
-from zenturio.system.load import MachineLoad, bound_cpus, processor_delay
+from zenturio.system.machine import MachineLoad, bound_cpus, processor_delay
 
 _QUIET_SECONDS = 0.002
 """Seconds for which a command is left alone, with what it prints: most short ones end by then."""

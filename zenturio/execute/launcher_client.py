@@ -21,10 +21,9 @@ from typing import Any, Protocol
 from zenturio.errors import PlaceError
 from zenturio.execute import wire
 from zenturio.execute.executor import CancellableFuture
-from zenturio.execute.json_checks import MalformedError
 from zenturio.execute.run_facts import check_run_facts
-from zenturio.execute.staged_folder import StagedFolder
-from zenturio.execute.workspace import environment_mark
+from zenturio.execute.wire import MalformedError
+from zenturio.execute.workspace import StagedFolder, environment_mark
 from zenturio.experiment import Experiment, Log
 from zenturio.system import processes
 from zenturio.system.machine import CPUS, cpu_order

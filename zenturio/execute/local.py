@@ -34,7 +34,7 @@ from zenturio.execute.launcher_client import (
     Watchdog,
 )
 from zenturio.execute.local_runner import LocalRunner, RunnerSettings
-from zenturio.execute.machine_json import own_machine
+from zenturio.execute.machines import own_machine
 from zenturio.execute.workspace import Keep
 from zenturio.experiment import Experiment, Outcome
 from zenturio.system import processes
@@ -346,6 +346,6 @@ class Local(ClosesOnExit):
             )
         if not experiment.recipe.requires:
             return None
-        from zenturio.execute.requirements import unmet_requirement  # noqa: PLC0415 - it loads the language
+        from zenturio.execute.machines import unmet_requirement  # noqa: PLC0415 - it loads the language
 
         return unmet_requirement(experiment)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from zenturio.execute.json_checks import (
+from zenturio.execute.wire import (
     MalformedError,
     any_text,
     boolean,
@@ -21,7 +21,7 @@ from zenturio.execute.json_checks import (
     record,
     tuple_of,
 )
-from zenturio.system.load import TICKS, LoadSample
+from zenturio.system.machine import TICKS, LoadSample
 
 OPENMP = "OMP_NUM_THREADS"
 _FOLLOWERS = (

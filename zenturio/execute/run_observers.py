@@ -26,7 +26,7 @@ from zenturio.annotate.counter_events import (
 )
 from zenturio.system import processes
 from zenturio.system.capabilities import IS_LINUX, PROC, SYS
-from zenturio.system.load import PERF_PARANOID, io_account, proportional_bytes
+from zenturio.system.machine import PERF_PARANOID, io_account, proportional_bytes
 
 if TYPE_CHECKING:
     import subprocess

@@ -22,9 +22,9 @@ from zenturio.errors import ConflictError, Interrupted, PlaceError, RecordError,
 from zenturio.execute import wire
 from zenturio.execute.executor import CancellableFuture, ClosesOnExit
 from zenturio.execute.experiment_codec import pack_experiment, unpack_outcome
-from zenturio.execute.json_checks import MalformedError, integer, list_of, record
-from zenturio.execute.machine_json import own_machine
+from zenturio.execute.machines import own_machine
 from zenturio.execute.user_worker import LARGEST_MESSAGE_BYTES
+from zenturio.execute.wire import MalformedError, integer, list_of, record
 from zenturio.experiment import INCOMING, Experiment, Outcome
 from zenturio.system.machine import usable_cores
 

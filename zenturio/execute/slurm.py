@@ -19,7 +19,7 @@ from zenturio.execute.batch.system import (
     UnansweredError,
     option_lines,
 )
-from zenturio.execute.dask.session_folder import remove_dead_sessions
+from zenturio.execute.dask.worker_runtime import remove_dead_sessions
 from zenturio.execute.slurm_commands import SlurmCommands
 from zenturio.execute.workspace import Keep
 from zenturio.experiment import Experiment
@@ -27,7 +27,7 @@ from zenturio.settings.schema import setting
 
 if TYPE_CHECKING:
     from zenturio.execute.dask.executor import Dask
-    from zenturio.execute.dask.options import DaskOptions
+    from zenturio.execute.dask.ticket_queue import DaskOptions
 
 _MIB = 2**20
 _UNUSABLE_STATES = frozenset(
@@ -138,7 +138,7 @@ def _sbatch_options(
 
 def _pilot_options(options: SlurmOptions) -> DaskOptions:
     """Return what is said of jobs, for those of workers."""
-    from zenturio.execute.dask.options import DaskOptions  # noqa: PLC0415 - as above
+    from zenturio.execute.dask.ticket_queue import DaskOptions  # noqa: PLC0415 - as above
 
     if options.folder:
         raise InputError(

@@ -1,4 +1,4 @@
-"""What the driver and a launcher say to each other: a length, JSON, and bytes behind it.
+"""What the driver and a launcher say to each other, and checks of values that others sent.
 
 Only the standard library is used here, in streams and in tree: launchers start with few imports.
 Nothing is reserved because a length says so: memory is taken as bytes arrive, up to a limit.
@@ -7,11 +7,292 @@ Nothing is reserved because a length says so: memory is taken as bytes arrive, u
 from __future__ import annotations
 
 import json
+import math
 import os
+import re
 import struct
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from zenturio.execute.json_checks import MalformedError, integer, list_of, read_json
+# Checks of values that others sent, before anything uses them: types, ranges and sizes.
+#
+# A check is called with a value and the name of its place in the message, and raises MalformedError
+# whose text begins with that name; those around it put their own before it.
+# JSON is read within limits of its own: nothing that is sent can exhaust the memory or the stack.
+# Hosts get this file, too: only the standard library of Python 3.9 is used here.
+
+ELEMENTS = 2**20
+"""Values in one JSON text: each of them takes about 100 bytes when it is read."""
+DEPTH = 64
+_DIGITS = 64
+"""Digits of a number in JSON: the time that int() takes grows with their square."""
+_LONG = re.compile(rb"[0-9]{%d}" % (_DIGITS + 1))
+_WHOLE = 2**63 - 1
+_TEXT = 4096
+_OPENING = re.compile(rb'"(?:[^"\\]|\\.)*"?|[\[{]|[\]}]', re.DOTALL)
+_DIGEST = re.compile(r"[0-9a-f]{32}")
+_TOKEN = re.compile(r"[0-9a-f]{32}-[0-9a-z]{1,64}")
+
+Check = Callable[[Any, str], None]
+
+
+class MalformedError(ValueError):
+    """A value is not what it has to be; the message names it."""
+
+
+def read_json(data: bytes, elements: int = ELEMENTS) -> Any:
+    """The value of a JSON text of no more than *elements* values, nested no deeper than DEPTH."""
+    # Counted before parsing: "[[],[],..." of a megabyte takes a hundred megabytes as objects.
+    if data.count(b",") + data.count(b"[") + data.count(b"{") > elements:
+        raise MalformedError(f"a message has more than {elements} values")
+    if data.count(b"[") + data.count(b"{") > DEPTH:
+        _check_depth(data)
+    try:
+        # int() of a long text takes time that grows with the square of its digits.
+        if _LONG.search(data):  # in a text, perhaps
+            return json.loads(data, parse_int=_whole_number)
+        return json.loads(data)
+    except MalformedError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise MalformedError(f"a message is not JSON: {error}") from None
+
+
+def _check_depth(data: bytes) -> None:
+    depth = 0
+    for match in _OPENING.finditer(data):
+        sign = match.group()
+        depth += 1 if sign in b"[{" else -1 if sign in b"]}" else 0
+        if depth > DEPTH:
+            raise MalformedError(f"a message is nested deeper than {DEPTH} levels")
+
+
+def _whole_number(digits: str) -> int:
+    if len(digits) > _DIGITS:
+        raise MalformedError(f"a number has {len(digits)} digits")
+    return int(digits)
+
+
+def is_digest(value: object) -> bool:
+    """Return whether *value* is written as digests of experiments are."""
+    return isinstance(value, str) and _DIGEST.fullmatch(value) is not None
+
+
+def is_token(value: object) -> bool:
+    """Return whether *value* is written as the names of attempts are: a digest and a suffix."""
+    return isinstance(value, str) and _TOKEN.fullmatch(value) is not None
+
+
+def short_repr(value: object) -> str:
+    """*value* for a message: short, and in printable ASCII."""
+    words = ascii(value) if not isinstance(value, (list, dict)) else f"a {type(value).__name__}"
+    return words if len(words) <= 60 else words[:57] + "..."
+
+
+def mismatch(value: object, where: str, expected: str) -> MalformedError:
+    return MalformedError(f"{where} is {short_repr(value)}, not {expected}")
+
+
+# The checks.
+
+
+def anything(_value: Any, _where: str) -> None:
+    """Whatever JSON can say."""
+
+
+def boolean(value: Any, where: str) -> None:
+    if type(value) is not bool:
+        raise mismatch(value, where, "true or false")
+
+
+def digest(value: Any, where: str) -> None:
+    if not is_digest(value):
+        raise mismatch(value, where, "a digest")
+
+
+def path(value: Any, where: str) -> None:
+    """A relative path that stays in its folder, as it is written when it is normal."""
+    text()(value, where)
+    parts = value.split("/")
+    if any(part in ("", ".", "..") or len(os.fsencode(part)) > 255 for part in parts):
+        raise mismatch(value, where, "a path inside a folder")
+
+
+def text(most: int = _TEXT) -> Check:
+    """A text of at most *most* characters that can be the name of a file or an argument."""
+
+    def check(value: Any, where: str) -> None:
+        if not isinstance(value, str):
+            raise mismatch(value, where, "a text")
+        if len(value) > most:
+            raise MalformedError(f"{where} has {len(value)} characters; at most {most} are taken")
+        try:
+            os.fsencode(value)
+        except UnicodeEncodeError:
+            raise mismatch(value, where, "a text that can be encoded") from None
+        if "\0" in value:
+            raise mismatch(value, where, "a text without NUL")
+
+    return check
+
+
+def any_text(most: int) -> Check:
+    """Any text of at most *most* characters, as programs may print it."""
+
+    def check(value: Any, where: str) -> None:
+        if not isinstance(value, str):
+            raise mismatch(value, where, "a text")
+        if len(value) > most:
+            raise MalformedError(f"{where} has {len(value)} characters; at most {most} are taken")
+
+    return check
+
+
+def integer(least: int = 0, most: int = _WHOLE) -> Check:
+    """A whole number."""
+
+    def check(value: Any, where: str) -> None:
+        if type(value) is not int or not least <= value <= most:
+            raise mismatch(value, where, f"a whole number from {least} to {most}")
+
+    return check
+
+
+def number(least: float = -math.inf, most: float = math.inf) -> Check:
+    """A finite number."""
+
+    def check(value: Any, where: str) -> None:
+        if type(value) not in (int, float) or not least <= value <= most or not _finite(value):
+            raise mismatch(value, where, "a finite number in its range")
+
+    return check
+
+
+def _finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def one_of(*values: object) -> Check:
+    """One of *values*."""
+
+    def check(value: Any, where: str) -> None:
+        if not any(type(value) is type(allowed) and value == allowed for allowed in values):
+            raise mismatch(value, where, "one of " + ", ".join(map(repr, values)))
+
+    return check
+
+
+def matching(pattern: str, expected: str) -> Check:
+    """A text that *pattern* matches from end to end."""
+    compiled = re.compile(pattern)
+
+    def check(value: Any, where: str) -> None:
+        if not isinstance(value, str) or compiled.fullmatch(value) is None:
+            raise mismatch(value, where, expected)
+
+    return check
+
+
+def nullable(inner: Check) -> Check:
+    """Null, or what *inner* takes."""
+
+    def check(value: Any, where: str) -> None:
+        if value is not None:
+            inner(value, where)
+
+    return check
+
+
+def first_of(*checks: Check) -> Check:
+    """Return what any of *checks* takes."""
+
+    def check(value: Any, where: str) -> None:
+        for inner in checks:
+            try:
+                return inner(value, where)
+            except MalformedError as error:
+                last = error
+        raise last
+
+    return check
+
+
+def list_of(inner: Check, most: int = ELEMENTS, least: int = 0) -> Check:
+    """A list of *least* to *most* values that *inner* takes."""
+
+    def check(value: Any, where: str) -> None:
+        if not isinstance(value, list) or not least <= len(value) <= most:
+            raise mismatch(value, where, f"a list of {least} to {most} values")
+        for number, element in enumerate(value):
+            try:
+                inner(element, "")
+            except MalformedError as error:
+                raise MalformedError(f"{where}[{number}]{error}") from None
+
+    return check
+
+
+def tuple_of(*checks: Check) -> Check:
+    """A list of as many values as there are *checks*."""
+
+    def check(value: Any, where: str) -> None:
+        if not isinstance(value, list) or len(value) != len(checks):
+            raise mismatch(value, where, f"a list of {len(checks)} values")
+        for number, inner in enumerate(checks):
+            try:
+                inner(value[number], "")
+            except MalformedError as error:
+                raise MalformedError(f"{where}[{number}]{error}") from None
+
+    return check
+
+
+def object_of(key: Check, inner: Check, most: int = ELEMENTS) -> Check:
+    """Return an object with any names that *key* takes."""
+
+    def check(value: Any, where: str) -> None:
+        if not isinstance(value, dict) or len(value) > most:
+            raise mismatch(value, where, f"an object of at most {most} names")
+        for name, element in value.items():
+            try:
+                key(name, ", a name,")
+                inner(element, "")
+            except MalformedError as error:
+                raise MalformedError(f"{where}.{short_repr(name)}{error}") from None
+
+    return check
+
+
+def record(required: Mapping[str, Check], optional: Mapping[str, Check] = {}) -> Check:
+    """Return an object with all *required* names, perhaps *optional* ones, and no others."""
+
+    def check(value: Any, where: str) -> None:
+        if not isinstance(value, dict):
+            raise mismatch(value, where, "an object")
+        for name, inner in required.items():
+            if name not in value:
+                raise MalformedError(f"{where} has no {name}")
+            try:
+                inner(value[name], "")
+            except MalformedError as error:
+                raise MalformedError(f"{where}.{name}{error}") from None
+        if len(value) > len(required):
+            check_others(value, where)
+
+    def check_others(value: Any, where: str) -> None:
+        for name in value.keys() - required.keys():
+            if name not in optional:
+                raise MalformedError(f"{where} has {short_repr(name)}, which is not expected")
+            try:
+                optional[name](value[name], "")
+            except MalformedError as error:
+                raise MalformedError(f"{where}.{name}{error}") from None
+
+    return check
+
 
 _LENGTH = struct.Struct("!I")
 LARGEST_MESSAGE_BYTES = 2**25

@@ -1,5 +1,4 @@
-"""
-Folders for experiments: ``.zenturio/work/SESSION/DIGEST`` while one runs.
+"""Folders for experiments: ``.zenturio/work/SESSION/DIGEST`` while one runs.
 
 A session is one driver's, and held by a lock that ends with the driver, however it ends: what a
 dead one left, folders and processes, is taken away by the next. A folder that is kept moves to
@@ -11,19 +10,343 @@ from __future__ import annotations
 import logging
 import os
 import secrets
+import stat
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from threading import Lock
+from time import time_ns
 from typing import Literal
 
-from zenturio.execute.file_staging import disk_errors
-from zenturio.execute.folder_files import remove_tree
-from zenturio.execute.staged_folder import FolderPlan, StagedFolder
-from zenturio.experiment import METRICS
+from zenturio.annotate.source import stamp_of
+from zenturio.execute.file_staging import (
+    InputCache,
+    SharedFile,
+    checked_link,
+    checked_path,
+    content_of,
+    disk_errors,
+    is_small,
+    overwrite,
+)
+from zenturio.execute.folder_files import MTIME_STEP_NANOSECONDS, clone_file, remove_tree, write_new
+from zenturio.experiment import METRICS, ExperimentFile
 from zenturio.experiment.identity import checked_digest
 from zenturio.files import LockedFolder, make_folder
 from zenturio.system import processes
+
+# A folder that experiments run in one after the other: checked before each, and only mended.
+#
+# Most files of an application are the same for every experiment. They stay in the folder, with the
+# stamps that they had when they were put there (device, inode, size, both times, mode). Before an
+# experiment every stamp is compared, which costs 2 us a file; what differs in any way is taken away
+# and put anew, never repaired in place; what is no part of the application is removed. So an
+# experiment finds what a new folder would hold, whatever the ones before it did.
+#
+# Folders get a fixed old time, and constant files that of their originals: on file systems with
+# coarse clocks a change right after the stamp was taken would not show in the change time, but it
+# shows in the modification time.
+
+FOLDER_MTIME = 946_684_800 * 10**9
+"""The time of every folder when an experiment begins: older than all that happens in it."""
+_LINK = 0o7777
+"""A mode beyond this says that it is a link or a folder."""
+
+
+class FolderPlan:
+    """What stays in a folder from experiment to experiment: the files that are not filled in."""
+
+    def __init__(
+        self,
+        constants: Sequence[ExperimentFile],
+        built: Sequence[ExperimentFile] = (),
+        shared: Mapping[str, SharedFile] | None = None,
+    ) -> None:
+        """*built* are files of a build; *shared* are the large ones of these by path."""
+        self._constants = [*constants]
+        self.shared = shared or {}
+        now = time_ns()
+        self.files: dict[str, ExperimentFile] = {}
+        """The files and links by path."""
+        self.large: set[str] = set()
+        """The paths of those that are cloned or linked to, not copied."""
+        self.folders = {""}
+        for filed in (*constants, *built):
+            name = checked_path(filed.path)
+            if stat.S_ISDIR(filed.mode):
+                self._add_folder(name)
+                continue
+            self.files[name] = filed
+            if filed.mode <= _LINK and not is_small(filed):
+                self.large.add(name)
+            else:
+                self.large.discard(name)
+            self._add_folder(name.rpartition("/")[0])
+        # A time to come would be newer than what is filled in.
+        self._early = {f.path: now for f in constants if (f.mtime or 0) > now}
+        self.newest = max(map(self.mtime, self.files), default=0)
+
+    def mtime(self, name: str) -> int:
+        """The time that the file *name* gets."""
+        return self._early.get(name) or self.files[name].mtime or 0
+
+    def _add_folder(self, name: str) -> None:
+        while name not in self.folders:
+            self.folders.add(name)
+            name = name.rpartition("/")[0]
+
+    @cached_property
+    def _paths(self) -> list[str]:
+        return sorted((*self.files, *self.folders))
+
+    def names(self, folder: str) -> set[str]:
+        """What *folder* holds; nothing if it is not one of `folders`."""
+        prefix = f"{folder}/" if folder else ""
+        names: set[str] = set()
+        for at in range(bisect_left(self._paths, prefix), len(self._paths)):
+            path = self._paths[at]
+            if not path.startswith(prefix):
+                break
+            names.add(path[len(prefix) :].partition("/")[0])
+        return names - {""}
+
+    def is_for(self, constants: Sequence[ExperimentFile]) -> bool:
+        """Whether these are its files, besides those of a build."""
+        return self._constants == constants
+
+
+def is_constant(filed: ExperimentFile) -> bool:
+    """Return whether *filed* is the same for every experiment: it has a time, or is no file."""
+    return filed.mtime is not None or filed.mode > _LINK
+
+
+class StagedFolder:
+    """One folder, and what is known of its content."""
+
+    def __init__(self, path: str) -> None:
+        """*path* is an empty folder."""
+        self.path = path
+        self.shared: list[SharedFile] = []
+        """What its links lead to, which others read as well."""
+        self._mode = stat.S_IMODE(os.lstat(path).st_mode)
+        self._plan = FolderPlan(())
+        self._stamps: dict[str, bytes] = {}
+        """Of each constant, as it was put here."""
+        self._folder_stamps: dict[str, bytes] = {}
+        """Of each folder, when the last experiment began."""
+        self._written: dict[str, set[str]] = {}
+        """The names of filled files in each folder."""
+        self._changed: set[str] = set()
+        """Folders whose stamps are to be taken again."""
+        self._empty: set[str] = set()
+        """Folders that were made for this experiment: nothing need be removed there."""
+
+    def rename(self, path: str) -> None:
+        """Move the folder, which changes its own stamp: so that is compared before."""
+        if _stamp(self.path) != self._folder_stamps.get(""):
+            self._folder_stamps.pop("", None)
+        if path == self.path:
+            os.lstat(path)
+            return
+        os.rename(self.path, path)  # noqa: PTH104 - called often
+        self.path = path
+        if "" in self._folder_stamps:
+            self._folder_stamps[""] = _stamp(path) or b""
+
+    def has(self, plan: FolderPlan) -> bool:
+        """Whether the constants of *plan* are here."""
+        return self._plan is plan
+
+    def fill(self, plan: FolderPlan, filled: Iterable[ExperimentFile], inputs: InputCache) -> None:
+        """Let the folder hold what *plan* says and the *filled* files, and nothing else.
+
+        OSError where that is not possible: then the folder is of no more use.
+        """
+        if plan is not self._plan:
+            self._change_plan(plan)
+        filled = [*filled]
+        written: dict[str, set[str]] = {}
+        for filed in filled:
+            folder, _, name = checked_path(filed.path).rpartition("/")
+            written.setdefault(folder, set()).add(name)
+            self._need_folder(folder, written)
+        for folder in written.keys() | self._written.keys():
+            if written.get(folder) != self._written.get(folder):
+                self._folder_stamps.pop(folder, None)  # the experiment before had other files
+        self._written = written
+        self._check_folders(written)
+        self._check_constants(inputs)
+        # Newer than all constants, for `make` goes by it.
+        mtime = max(time_ns(), plan.newest + MTIME_STEP_NANOSECONDS)
+        for filed in filled:
+            self._put_filled(filed, mtime, inputs)
+        self._settle()
+
+    def _change_plan(self, plan: FolderPlan) -> None:
+        """Forget what another plan has otherwise; what both have alike stays where it is."""
+        before = self._plan
+        for name in plan.files:
+            if name not in before.files or not _is_same(name, plan, before):
+                self._stamps.pop(name, None)
+        for name in before.files.keys() - plan.files.keys():
+            self._stamps.pop(name, None)
+        # Names that belong to the former plan alone must be removed: all folders are listed.
+        self._folder_stamps = {}
+        self._plan = plan
+
+    def _need_folder(self, folder: str, written: dict[str, set[str]]) -> None:
+        """Count the folders around a filled file, as far as the plan lacks them."""
+        while folder and folder not in self._plan.folders:
+            folder, _, name = folder.rpartition("/")
+            written.setdefault(folder, set()).add(name)
+
+    def _check_folders(self, written: Mapping[str, set[str]]) -> None:
+        """Make every folder one that holds no other names, from the top."""
+        stamps, plan = self._folder_stamps, self._plan
+        for folder in sorted(plan.folders | written.keys()):
+            path = f"{self.path}/{folder}" if folder else self.path
+            stamp = _stamp(path)
+            if stamp is not None and stamp == stamps.get(folder):
+                continue
+            stamps.pop(folder, None)
+            self._changed.add(folder)
+            if stamp is not None and not _is_folder(path):
+                _remove(path)
+                stamp = None
+            if stamp is None:
+                os.mkdir(path, self._mode)  # noqa: PTH102 - called often
+                self._empty.add(folder)
+                continue
+            if stat.S_IMODE(os.lstat(path).st_mode) != self._mode:
+                os.chmod(path, self._mode)  # noqa: PTH101
+            allowed = plan.names(folder) | written.get(folder, set())
+            # Listed as a whole before: what a listing shows while names go is not defined.
+            for name in os.listdir(path):  # noqa: PTH208 - called often
+                if name not in allowed:
+                    _remove(f"{path}/{name}")
+
+    def _check_constants(self, inputs: InputCache) -> None:
+        """Put every constant that is not as it was."""
+        stamps, root = self._stamps, self.path
+        self.shared = []
+        large = self._plan.large
+        for name, filed in self._plan.files.items():
+            path, is_large = f"{root}/{name}", name in large
+            if is_large and self._is_shared_anew(filed, path, inputs):
+                stamps.pop(name, None)
+            stamp = stamps.get(name)
+            if stamp is not None:
+                try:
+                    if stamp_of(os.lstat(path)) == stamp:
+                        continue
+                except OSError:
+                    pass
+                del stamps[name]
+            folder = name.rpartition("/")[0]
+            self._changed.add(folder)
+            self._folder_stamps.pop(folder, None)
+            if folder not in self._empty:
+                _remove(path)
+            if filed.mode > _LINK:
+                os.symlink(checked_link(filed), path)  # noqa: PTH211
+            elif is_large:
+                self._put_large(filed, path, inputs)
+            else:
+                write_new(path, content_of(filed), filed.mode, self._plan.mtime(name))
+            stamps[name] = stamp_of(os.lstat(path))
+        self._empty = set()
+
+    def _is_shared_anew(self, filed: ExperimentFile, path: str, inputs: InputCache) -> bool:
+        """Take up the object that a large file is linked to; whether it must be linked again."""
+        with suppress(OSError):
+            if not stat.S_ISLNK(os.lstat(path).st_mode):
+                return False  # a clone is the folder's own, whatever becomes of the object
+            shared = self._object(filed, inputs)
+            self.shared.append(shared)
+            return os.readlink(path) != str(shared.path)  # noqa: PTH115
+        return True
+
+    def _put_large(self, filed: ExperimentFile, path: str, inputs: InputCache) -> None:
+        """Clone a large file where the file system can, else link to what is shared."""
+        shared = self._object(filed, inputs)
+        if clone_file(shared.path, path, filed.mode, shared.mtime):
+            self.shared = [other for other in self.shared if other is not shared]
+            return
+        os.symlink(shared.path, path)  # noqa: PTH211
+        if shared not in self.shared:
+            self.shared.append(shared)
+
+    def _object(self, filed: ExperimentFile, inputs: InputCache) -> SharedFile:
+        built = self._plan.shared.get(filed.path)
+        return inputs.shared(filed) if built is None else built
+
+    def _put_filled(self, filed: ExperimentFile, mtime: int, inputs: InputCache) -> None:
+        path = f"{self.path}/{filed.path}"
+        if is_small(filed):
+            if overwrite(path, content_of(filed), filed.mode, mtime):
+                return
+            _remove(path)
+            write_new(path, content_of(filed), filed.mode, mtime)
+        else:
+            _remove(path)
+            self._put_large(filed, path, inputs)
+        folder = filed.path.rpartition("/")[0]
+        self._changed.add(folder)
+        self._folder_stamps.pop(folder, None)
+
+    def _settle(self) -> None:
+        """Give the folders that changed their old time, and take their stamps."""
+        for folder in self._changed:
+            path = f"{self.path}/{folder}" if folder else self.path
+            os.utime(path, ns=(FOLDER_MTIME, FOLDER_MTIME))
+            self._folder_stamps[folder] = stamp_of(os.lstat(path))
+        self._changed = set()
+
+
+def fill_folder(folder: StagedFolder, files: Iterable[ExperimentFile], inputs: InputCache) -> None:
+    """Let *folder* hold *files*, once."""
+    files = [*files]
+    plan = FolderPlan([filed for filed in files if is_constant(filed)])
+    folder.fill(plan, [filed for filed in files if not is_constant(filed)], inputs)
+
+
+def _is_same(name: str, plan: FolderPlan, other: FolderPlan) -> bool:
+    """Whether the file *name* would be put alike by both."""
+    file, former = plan.files[name], other.files[name]
+    if plan.mtime(name) != other.mtime(name) or file.mode != former.mode:
+        return False
+    if (name in plan.large) != (name in other.large):
+        return False
+    if file.digest and former.digest:
+        return file.digest == former.digest
+    return file.content == former.content and file.original == former.original
+
+
+def _stamp(path: str) -> bytes | None:
+    try:
+        return stamp_of(os.lstat(path))
+    except FileNotFoundError:
+        return None
+
+
+def _is_folder(path: str) -> bool:
+    return stat.S_ISDIR(os.lstat(path).st_mode)
+
+
+def _remove(path: str) -> None:
+    """Take away what is at *path*, whatever it is; links are not followed."""
+    try:
+        os.unlink(path)  # noqa: PTH108 - called often
+    except FileNotFoundError:
+        pass
+    except (IsADirectoryError, PermissionError):
+        remove_tree(path)
+        if os.path.lexists(path):
+            raise
+
 
 _log = logging.getLogger(__name__)
 

@@ -19,10 +19,10 @@ from pathlib import Path
 import numpy as np
 
 from zenturio.annotate.commands import fill_command
-from zenturio.annotate.file_digests import mode_of, mtime_of, size_of
-from zenturio.annotate.filler import Filled, Filler
+from zenturio.annotate.hole_search import Filled, Filler
 from zenturio.annotate.model import Annotated, Application, Command, CopiedFile
 from zenturio.annotate.scan import scan_following
+from zenturio.annotate.source import mode_of, mtime_of, size_of
 from zenturio.errors import InputError
 from zenturio.experiment import identity
 from zenturio.experiment.experiment import (
@@ -50,11 +50,11 @@ from zenturio.experiment.identity import (
     kind_of,
     kind_of_mode,
     path_record,
+    used_digests,
     used_part,
     value_term,
 )
 from zenturio.experiment.metrics import parse_value
-from zenturio.experiment.used_inputs import used_digests
 from zenturio.expression import Value
 from zenturio.expression.scalar_functions import shown
 from zenturio.space import Point, Space

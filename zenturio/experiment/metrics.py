@@ -13,11 +13,18 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from zenturio.annotate.metric_patterns import EVERY, JsonFilter, JsonStep, json_steps
 from zenturio.annotate.model import MEASURED, Metric, Take
+from zenturio.annotate.patterns import EVERY, JsonFilter, JsonStep, json_steps
 from zenturio.errors import ExpressionError, InputError
-from zenturio.experiment.experiment import Log, MetricValue, Missing, Recipe, Series, value_at
-from zenturio.experiment.failure import MISSING
+from zenturio.experiment.experiment import (
+    MISSING,
+    Log,
+    MetricValue,
+    Missing,
+    Recipe,
+    Series,
+    value_at,
+)
 from zenturio.experiment.inside import OutsideError, read_inside
 from zenturio.regular_expressions import SlowPatternError, compile_bytes_pattern
 

@@ -9,21 +9,24 @@ from typing import Any, Protocol
 import numpy as np
 
 from zenturio.errors import ExpressionError, Passage
-from zenturio.expression import vector_operators
+from zenturio.expression import column_values
 from zenturio.expression.column_values import (
+    FUNCTIONS,
     Array,
     ColumnValues,
     RowBlock,
     RowSelection,
     RowSource,
+    are,
     by_nulls,
     by_rows,
     by_values,
+    combined,
     constant,
+    equals_one,
     merged,
     of_list,
 )
-from zenturio.expression.point_compiler import Key, located, unknown
 from zenturio.expression.scalar_functions import (
     ARITHMETIC,
     CALLED,
@@ -47,6 +50,7 @@ from zenturio.expression.syntax_tree import (
     Constant,
     Host,
     Index,
+    Key,
     Logic,
     Member,
     Name,
@@ -56,8 +60,9 @@ from zenturio.expression.syntax_tree import (
     Power,
     SyntaxNode,
     Within,
+    located,
+    unknown,
 )
-from zenturio.expression.vector_operators import FUNCTIONS, are, combined, equals_one
 
 Fast = Callable[..., ColumnValues | None]
 
@@ -151,27 +156,25 @@ class ColumnEvaluator:
         for step in node.steps:
             right = self.cells(step.operand, rows)
             operator = step.operator
-            fast, slow = vector_operators.ARITHMETIC[operator], ARITHMETIC[operator]
+            fast, slow = column_values.ARITHMETIC[operator], ARITHMETIC[operator]
             cells = self._apply(fast, slow, (cells, right), step, rows)
         return cells
 
     def power(self, node: Power, rows: RowSource) -> ColumnValues:
         operands = (self.cells(node.base, rows), self.cells(node.exponent, rows))
-        return self._apply(vector_operators.power, power, operands, node, rows)
+        return self._apply(column_values.power, power, operands, node, rows)
 
     def negative(self, node: Negative, rows: RowSource) -> ColumnValues:
         return self._apply(
-            vector_operators.negate, negate, (self.cells(node.operand, rows),), node, rows
+            column_values.negate, negate, (self.cells(node.operand, rows),), node, rows
         )
 
     def positive(self, node: Positive, rows: RowSource) -> ColumnValues:
-        return self._apply(
-            vector_operators.keep, keep, (self.cells(node.operand, rows),), node, rows
-        )
+        return self._apply(column_values.keep, keep, (self.cells(node.operand, rows),), node, rows)
 
     def negated(self, node: Not, rows: RowSource) -> ColumnValues:
         operand = self.cells(node.operand, rows)
-        return self._apply(vector_operators.negation, negation, (operand,), node, rows)
+        return self._apply(column_values.negation, negation, (operand,), node, rows)
 
     def call(self, node: Call, rows: RowSource) -> ColumnValues:
         operands = [self.cells(argument, rows) for argument in node.arguments]
@@ -185,7 +188,7 @@ class ColumnEvaluator:
         operands = (self.cells(node.first, rows), self.cells(step.operand, rows))
 
         def fast(a: ColumnValues, b: ColumnValues) -> ColumnValues | None:
-            return vector_operators.relation(step.operator, a, b)
+            return column_values.relation(step.operator, a, b)
 
         return self._apply(fast, RELATIONS[step.operator], operands, node, rows)
 
@@ -201,7 +204,7 @@ class ColumnEvaluator:
         return self._opposite(truth, node, rows) if node.negated else truth
 
     def _opposite(self, truth: ColumnValues, node: SyntaxNode, rows: RowSource) -> ColumnValues:
-        return self._apply(vector_operators.negation, negation, (truth,), node, rows)
+        return self._apply(column_values.negation, negation, (truth,), node, rows)
 
     def logic(self, node: Logic, rows: RowSource) -> ColumnValues:
         truth = self._truth(node.operands[0], rows, node.operator)
@@ -269,7 +272,7 @@ class ColumnEvaluator:
 
     def _branches(self, node: Conditional, mask: Array, rows: RowSource) -> ColumnValues:
         then, other = self.cells(node.then, rows), self.cells(node.other, rows)
-        chosen = vector_operators.chosen(mask, then, other)
+        chosen = column_values.chosen(mask, then, other)
         if chosen is not None:
             return chosen
         yes, no = np.flatnonzero(mask), np.flatnonzero(~mask)

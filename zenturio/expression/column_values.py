@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import reduce
 from itertools import repeat
 from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from zenturio.expression.point_compiler import Key
-from zenturio.expression.scalar_functions import PLAIN, Fault, Value, plain
+from zenturio.expression.scalar_functions import (
+    PLAIN,
+    Fault,
+    Value,
+    both,
+    either,
+    plain,
+    zero_divisor,
+)
+from zenturio.expression.syntax_tree import Key
 
 Array = np.ndarray[Any, Any]
 Kind = Literal["int", "real", "bool", "str", "mixed"]
@@ -239,3 +248,349 @@ def _nulls(column: Array) -> Array | None:
         return None
     mask = np.fromiter((value is None for value in column.tolist()), bool, len(column))
     return mask if mask.any() else None
+
+
+# Operators, functions and truth on whole columns.
+
+EXACT = 2**53
+"""Integers up to here are real numbers as well, so that comparing and dividing them is exact."""
+
+_NUMBERS = ("int", "real")
+
+
+def _width(*bounds: int) -> Any:
+    """The narrowest machine integer that holds all *bounds*."""
+    low, high = min(bounds), max(bounds)
+    if low >= -(2**31) and high < 2**31:
+        return INT32
+    return INT64 if low >= -(2**63) and high < 2**63 else None
+
+
+def _data(cells: ColumnValues, width: Any) -> Any:
+    """The data in that *width*; a constant takes the width of what it meets."""
+    data = cells.data
+    return data if cells.constant or data.dtype is width else data.astype(width)
+
+
+def _integers(
+    ufunc: Any, a: ColumnValues, b: ColumnValues, low: int, high: int
+) -> ColumnValues | None:
+    """*ufunc* in integers wide enough for the operands and for results from *low* to *high*."""
+    # Proven by bounds: no value of these columns can overflow, so no result need be checked.
+    width = _width(a.low, a.high, b.low, b.high, low, high)
+    if width is None:
+        return None
+    return ColumnValues("int", ufunc(_data(a, width), _data(b, width)), low, high)
+
+
+def _reals(ufunc: Any, a: ColumnValues, b: ColumnValues) -> ColumnValues | None:
+    """*ufunc* in real numbers, if all that comes out is finite."""
+    if a.kind not in _NUMBERS or b.kind not in _NUMBERS:
+        return None
+    if _width(a.low, a.high, b.low, b.high) is None:
+        return None
+    values = ufunc(_real(a), _real(b))
+    return ColumnValues("real", values) if np.isfinite(values).all() else None
+
+
+def _real(cells: ColumnValues) -> Any:
+    return float(cells.data) if cells.constant else cells.data.astype(np.float64, copy=False)
+
+
+def _exact(cells: ColumnValues) -> bool:
+    return cells.kind == "real" or (
+        cells.kind == "int" and cells.low >= -EXACT and cells.high <= EXACT
+    )
+
+
+def _divisible(a: ColumnValues, b: ColumnValues) -> bool:
+    """Whether both are numbers; a Fault with its row if a divisor is 0."""
+    if a.kind not in _NUMBERS or b.kind not in _NUMBERS:
+        return False
+    if b.kind == "int" and (b.low > 0 or b.high < 0):
+        return True
+    good = np.asarray(np.not_equal(b.data, 0))
+    if not good.all():
+        fault = zero_divisor()
+        fault.row = int(good.argmin())
+        raise fault
+    return True
+
+
+def add(a: ColumnValues, b: ColumnValues) -> ColumnValues | None:
+    if a.kind == "int" and b.kind == "int":
+        return _integers(np.add, a, b, a.low + b.low, a.high + b.high)
+    return _reals(np.add, a, b)
+
+
+def subtract(a: ColumnValues, b: ColumnValues) -> ColumnValues | None:
+    if a.kind == "int" and b.kind == "int":
+        return _integers(np.subtract, a, b, a.low - b.high, a.high - b.low)
+    return _reals(np.subtract, a, b)
+
+
+def multiply(a: ColumnValues, b: ColumnValues) -> ColumnValues | None:
+    if a.kind == "int" and b.kind == "int":
+        if a.low >= 0 and b.low >= 0:
+            return _integers(np.multiply, a, b, a.low * b.low, a.high * b.high)
+        ends = (a.low * b.low, a.low * b.high, a.high * b.low, a.high * b.high)
+        return _integers(np.multiply, a, b, min(ends), max(ends))
+    return _reals(np.multiply, a, b)
+
+
+def divide(a: ColumnValues, b: ColumnValues) -> ColumnValues | None:
+    if not _divisible(a, b):
+        return None
+    # Python rounds the quotient of two integers once, the machine each of them before.
+    if a.kind == "int" and b.kind == "int" and not (_exact(a) and _exact(b)):
+        return None
+    return _reals(np.true_divide, a, b)
+
+
+def floor_divide(a: ColumnValues, b: ColumnValues) -> ColumnValues | None:
+    if not _divisible(a, b):
+        return None
+    if a.kind == "int" and b.kind == "int":
+        most = max(abs(a.low), abs(a.high))
+        low, high = -most, most
+        if a.low >= 0 and b.low > 0:
+            low, high = a.low // b.high, a.high // b.low
+        return _integers(np.floor_divide, a, b, low, high)
+    return _reals(np.floor_divide, a, b)
+
+
+def remainder(a: ColumnValues, b: ColumnValues) -> ColumnValues | None:
+    if not _divisible(a, b):
+        return None
+    if a.kind == "int" and b.kind == "int":
+        # The remainder has the sign of the divisor, and is smaller.
+        low, high = min(b.low + 1, 0), max(b.high - 1, 0)
+        return _integers(np.remainder, a, b, low, high)
+    return _reals(np.remainder, a, b)
+
+
+def power(a: ColumnValues, b: ColumnValues) -> ColumnValues | None:
+    """Of integers; the machine's powers of real numbers are not those of Python to the last bit."""
+    if a.kind != "int" or b.kind != "int" or b.low < 0:
+        return None
+    most = max(abs(a.low), abs(a.high))
+    # Far beyond 64 bits: the bound itself would be slow to compute.
+    if most.bit_length() * b.high > 128:
+        return None
+    high = max(most**b.high, 1)
+    return _integers(np.power, a, b, 0 if a.low >= 0 else -high, high)
+
+
+def negate(a: ColumnValues) -> ColumnValues | None:
+    if a.kind == "int":
+        width = _width(a.low, a.high, -a.low, -a.high)
+        return ColumnValues("int", np.negative(_data(a, width)), -a.high, -a.low) if width else None
+    return ColumnValues("real", np.negative(a.data)) if a.kind == "real" else None
+
+
+def keep(a: ColumnValues) -> ColumnValues | None:
+    return a if a.kind in _NUMBERS else None
+
+
+def negation(a: ColumnValues) -> ColumnValues | None:
+    return ColumnValues("bool", np.logical_not(a.data)) if a.kind == "bool" else None
+
+
+_ALWAYS: dict[str, Callable[[ColumnValues, ColumnValues], bool | None]] = {
+    "<": lambda a, b: True if a.high < b.low else (False if a.low >= b.high else None),
+    "<=": lambda a, b: True if a.high <= b.low else (False if a.low > b.high else None),
+    ">": lambda a, b: True if a.low > b.high else (False if a.high <= b.low else None),
+    ">=": lambda a, b: True if a.low >= b.high else (False if a.high < b.low else None),
+    "==": lambda a, b: False if a.high < b.low or b.high < a.low else None,
+    "!=": lambda a, b: True if a.high < b.low or b.high < a.low else None,
+}
+"""What the bounds of two columns of integers already decide."""
+
+_UFUNCS: dict[str, Any] = {
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+    "==": np.equal,
+    "!=": np.not_equal,
+}
+
+
+def relation(operator: str, a: ColumnValues, b: ColumnValues) -> ColumnValues | None:
+    """Whether ``a operator b``, row by row."""
+    if a.kind == "int" and b.kind == "int":
+        # Bounds may decide for all rows, and then no row is touched.
+        decided = _ALWAYS[operator](a, b)
+        if decided is not None:
+            return constant(decided)
+    elif a.kind != b.kind or a.kind == "mixed":
+        if not (_exact(a) and _exact(b)):
+            return None
+    elif a.kind == "bool" and operator not in ("==", "!="):
+        return None
+    return ColumnValues("bool", _UFUNCS[operator](a.data, b.data))
+
+
+def chosen(mask: Array, a: ColumnValues, b: ColumnValues) -> ColumnValues | None:
+    """*a* where the *mask* is true, else *b*, if both are of one kind of number or truth."""
+    if a.kind != b.kind or a.kind in ("str", "mixed"):
+        return None
+    if a.kind != "int":
+        return ColumnValues(a.kind, np.where(mask, a.data, b.data))
+    width = _width(a.low, a.high, b.low, b.high)
+    if width is None:
+        return None
+    first, second = (width.type(c.data) if c.constant else _data(c, width) for c in (a, b))
+    return ColumnValues(
+        "int", np.where(mask, first, second), min(a.low, b.low), max(a.high, b.high)
+    )
+
+
+ARITHMETIC: dict[str, Callable[[ColumnValues, ColumnValues], ColumnValues | None]] = {
+    "+": add,
+    "-": subtract,
+    "*": multiply,
+    "/": divide,
+    "//": floor_divide,
+    "%": remainder,
+    "**": power,
+}
+
+
+_BELOW = float(2**63)
+
+
+def _best(operator: str) -> Callable[..., ColumnValues | None]:
+    """The later of two only where it is better, as Python's min and max."""
+
+    def two(a: ColumnValues | None, b: ColumnValues) -> ColumnValues | None:
+        if a is None or a.kind not in ("int", "real") or b.kind not in ("int", "real"):
+            return None
+        better = relation(operator, b, a)
+        if better is None:
+            return None
+        if a.kind == b.kind:
+            return _picked(better, b, a)
+        mask = better.data
+        return ColumnValues("real", np.where(mask, b.data, a.data).astype(np.float64, copy=False))
+
+    return lambda *values: reduce(two, values)
+
+
+def _picked(better: ColumnValues, b: ColumnValues, a: ColumnValues) -> ColumnValues | None:
+    if better.constant:
+        return b if better.data else a
+    return chosen(better.data, b, a)
+
+
+def _absolute(a: ColumnValues) -> ColumnValues | None:
+    if a.kind == "real":
+        return ColumnValues("real", np.abs(a.data))
+    if a.kind != "int" or a.low >= 0:
+        return a if a.kind == "int" else None
+    opposite = negate(a)
+    if opposite is None or a.high <= 0:
+        return opposite
+    most = max(-a.low, a.high)
+    return ColumnValues("int", np.abs(a.data.astype(opposite.data.dtype, copy=False)), 0, most)
+
+
+def _rounded(ufunc: Any) -> Callable[[ColumnValues], ColumnValues | None]:
+    def function(a: ColumnValues) -> ColumnValues | None:
+        if a.kind != "real":
+            return a if a.kind == "int" else None
+        rounded = ufunc(a.data)
+        # NaN and infinity compare false, and Python's own rounding then says what is wrong.
+        within = (rounded >= -_BELOW) & (rounded < _BELOW)
+        return of_integers(rounded.astype(np.int64)) if within.all() else None
+
+    return function
+
+
+def _root(a: ColumnValues) -> ColumnValues | None:
+    if a.kind == "int":
+        return ColumnValues("real", np.sqrt(a.data.astype(np.float64))) if a.low >= 0 else None
+    if a.kind != "real":
+        return None
+    roots = np.sqrt(a.data)
+    return ColumnValues("real", roots) if np.isfinite(roots).all() else None
+
+
+def _common_divisor(*values: ColumnValues) -> ColumnValues | None:
+    if any(value.kind != "int" or value.low <= -(2**63) for value in values):
+        return None
+    if any(value.high >= 2**63 for value in values):
+        return None
+    most = max(max(-value.low, value.high) for value in values)
+    wide = [v.data if v.constant else v.data.astype(np.int64, copy=False) for v in values]
+    divisors = reduce(np.gcd, wide)
+    return ColumnValues("int", np.asarray(divisors, dtype=np.int64), 0, most)
+
+
+def _is_power_of_two(a: ColumnValues) -> ColumnValues | None:
+    # a - 1 must not leave the column's own width.
+    if a.kind != "int" or a.low <= -(2**31):
+        return None
+    return ColumnValues("bool", (a.data > 0) & ((a.data & (a.data - 1)) == 0))
+
+
+def _divides(divisor: ColumnValues, value: ColumnValues) -> ColumnValues | None:
+    if divisor.kind != "int" or value.kind != "int":
+        return None
+    # Where 0 may be among the divisors, the scalar function decides row by row.
+    if divisor.low <= 0 <= divisor.high:
+        return None
+    rest = remainder(value, divisor)
+    return None if rest is None else ColumnValues("bool", np.equal(rest.data, 0))
+
+
+FUNCTIONS: dict[str, Callable[..., ColumnValues | None]] = {
+    "min": _best("<"),
+    "max": _best(">"),
+    "abs": _absolute,
+    "floor": _rounded(np.floor),
+    "ceil": _rounded(np.ceil),
+    "round": _rounded(np.rint),
+    "sqrt": _root,
+    "gcd": _common_divisor,
+    "ispow2": _is_power_of_two,
+    "divides": _divides,
+}
+"""Those that the machine can do; the others are computed once for each value that occurs."""
+
+
+def are(cells: ColumnValues, truth: bool) -> Any:
+    """Which of the cells, true, false or NULL, are *truth*."""
+    if cells.constant:
+        return cells.data is truth
+    if cells.kind == "bool":
+        return cells.data if truth else ~cells.data
+    return np.fromiter((value is truth for value in cells.list()), bool, len(cells.data))
+
+
+def combined(operator: str, a: ColumnValues, b: ColumnValues) -> ColumnValues:
+    """Truths connected row by row, as in SQL where NULL is among them."""
+    if a.kind == b.kind == "bool" and not (a.constant and b.constant):
+        return ColumnValues("bool", a.data & b.data if operator == "and" else a.data | b.data)
+    return by_rows(both if operator == "and" else either, [a, b])
+
+
+def equals_one(item: ColumnValues, *options: ColumnValues) -> ColumnValues | None:
+    """Whether the item equals one of the options, if no row needs a closer look."""
+    if item.kind == "int" and not item.constant and all(_is_integer(o) for o in options):
+        # Options beyond the column's dtype would overflow, and cannot be equal anyway.
+        in_range = [o.data for o in options if item.low <= o.data <= item.high]
+        return ColumnValues("bool", np.isin(item.data, np.array(in_range, dtype=item.data.dtype)))
+    if item.constant and all(option.constant for option in options):
+        return None
+    answers = [relation("==", item, option) for option in options]
+    truth: Any = False
+    for answer in answers:
+        if answer is None:
+            return None
+        truth = truth | answer.data
+    return constant(bool(truth)) if np.ndim(truth) == 0 else ColumnValues("bool", truth)
+
+
+def _is_integer(cells: ColumnValues) -> bool:
+    return cells.constant and cells.kind == "int"

@@ -2,21 +2,334 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from zenturio.errors import ExpressionError, Passage
-from zenturio.expression.checker import Checker, refuse_faulty_constants
+from zenturio.errors import Diagnostic, ExpressionError, Passage, did_you_mean
 from zenturio.expression.parser import read
-from zenturio.expression.point_compiler import Run, compile_tree
-from zenturio.expression.scalar_functions import Type, Value
-from zenturio.expression.syntax_tree import Host, Index, Name, SyntaxNode, walk
+from zenturio.expression.scalar_functions import (
+    SIGNATURES,
+    Fault,
+    Type,
+    Value,
+    Want,
+    clipped,
+    compiled,
+    type_of,
+)
+from zenturio.expression.syntax_tree import (
+    Arithmetic,
+    Call,
+    Compare,
+    Conditional,
+    Constant,
+    Host,
+    Index,
+    Logic,
+    Member,
+    Name,
+    Negative,
+    Not,
+    OperatorStep,
+    Positive,
+    Power,
+    Run,
+    SyntaxNode,
+    Within,
+    children,
+    compile_tree,
+    walk,
+)
 from zenturio.expression.writer import replaced, write
 
 if TYPE_CHECKING:
     import numpy as np
+
+
+# Check types and constants of formulas.
+
+
+def refuse_faulty_constants(node: SyntaxNode, passage: Passage) -> None:
+    """Raises if a part without names has no value, or if something is divided by 0."""
+    parts = list(walk(node))
+    for part in _constants(parts):
+        compile_tree(part, passage)({})
+    for part in parts:
+        for step in part.steps if isinstance(part, Arithmetic) else ():
+            if _divides_by_zero(step):
+                place = passage.place(step.start, step.end)
+                raise ExpressionError("division by zero", place=place)
+
+
+def _divides_by_zero(step: OperatorStep) -> bool:
+    return step.operator in ("/", "//", "%") and step.operand in (Constant(0), Constant(0.0))
+
+
+def _constants(parts: Sequence[SyntaxNode]) -> list[SyntaxNode]:
+    """The largest of the *parts* of a tree, its root first, that use no names and compute."""
+    # By identity: equal parts at two places are two diagnostics.
+    below = {id(part): children(part) for part in parts if not isinstance(part, _LEAVES)}
+    constant: dict[int, bool] = {}
+    # Children come behind their parent in *parts*, so the reverse visits them first.
+    for part in reversed(parts):
+        if faults := below.get(id(part)):
+            constant[id(part)] = all(
+                isinstance(child, Constant) or constant.get(id(child), False) for child in faults
+            )
+    largest, rest = [], [parts[0]]
+    while rest:
+        part = rest.pop()
+        if constant.get(id(part)):
+            largest.append(part)
+        else:
+            rest.extend(child for child in reversed(below.get(id(part), ())) if id(child) in below)
+    return largest
+
+
+_LEAVES = (Name, Constant, Index, Host)
+
+
+MOST = 10
+"""So many diagnostics are told of one expression."""
+
+Known = Type | None
+"""``None``: the type is not known before the value is."""
+
+_WANTED: dict[Want, tuple[tuple[Type, ...], str, str]] = {
+    "int": (("int",), "integers", "floor(...) makes one of a real number"),
+    "number": (("int", "real"), "numbers", ""),
+    "str": (("str",), "a text", "str(...) makes a text"),
+    "ordered": (("int", "real", "str"), "numbers or texts", ""),
+    "any": (("int", "real", "str", "bool"), "anything", ""),
+}
+
+
+class Checker:
+    """Gives every node a type; what is wrong is collected in *diagnostics*.
+
+    Without *types* every name is good, and of unknown type.
+    """
+
+    def __init__(self, passage: Passage, types: Mapping[str, Known] | None, host: bool) -> None:
+        self.passage = passage
+        self.types = types
+        self.host = host
+        self.diagnostics: list[Diagnostic] = []
+
+    def type(self, node: SyntaxNode) -> Known:
+        match node:
+            case Constant(value):
+                return type_of(value)
+            case Name(name) | Index(name):
+                type_ = self._name(name, node)
+                return "int" if isinstance(node, Index) else type_
+            case Host():
+                return self._host(node)
+            case Negative(operand) | Positive(operand):
+                sign = "-" if isinstance(node, Negative) else "+"
+                return self._number(operand, sign)
+            case Power(base, exponent):
+                return _mixed(self._number(base, "**"), self._number(exponent, "**"))
+            case Arithmetic():
+                return self._arithmetic(node)
+            case Conditional():
+                return self._conditional(node)
+            case Call():
+                return self._call(node)
+            case _:
+                self._condition_parts(node)
+                return "bool"
+
+    def _condition_parts(self, node: SyntaxNode) -> None:
+        """What is true or false: comparisons, and what connects them."""
+        match node:
+            case Compare():
+                self._compare(node)
+            case Member(item, options):
+                first = self.type(item)
+                for option in options:
+                    self._comparable(item, first, option, self.type(option), "==", option)
+            case Within(part, whole):
+                self._within(part, whole)
+            case Logic(operator, operands):
+                for operand in operands:
+                    self.condition(operand, operator)
+            case Not(operand):
+                self.condition(operand, "not")
+            case _:
+                raise TypeError(f"{node!r} is not part of an expression")
+
+    def condition(self, node: SyntaxNode, operator: str) -> None:
+        """Complains if *node* is certainly neither true nor false."""
+        if (type_ := self.type(node)) not in ("bool", None):
+            self._complain(
+                node,
+                f"{operator!r} takes true or false, but {_shown(node)} is {type_}",
+                f"compare it with something: {_shown(node)} "
+                + ("!= ''" if type_ == "str" else "> 0"),
+            )
+
+    def _complain(self, node: SyntaxNode, message: str, hint: str = "") -> None:
+        place = self.passage.place(node.start, node.end)
+        if len(self.diagnostics) == MOST:
+            self.diagnostics.append(Diagnostic("there are more mistakes from here on", place))
+        elif len(self.diagnostics) < MOST:
+            self.diagnostics.append(Diagnostic(message, place, hint))
+
+    def _name(self, name: str, node: SyntaxNode) -> Known:
+        if self.types is None:
+            return None
+        if name not in self.types:
+            # Looking for what is near takes a while: not for thousands of unknown names.
+            hint = did_you_mean(name, self.types) if len(self.diagnostics) < MOST else ""
+            self._complain(node, f"unknown name {clipped(name)!r}", hint)
+        return self.types.get(name)
+
+    def _host(self, node: Host) -> Known:
+        if not self.host:
+            hint = "host. is known in REQUIRE and RANK, where a host is chosen"
+            self._complain(node, f"host.{node.name} is not known here", hint)
+        return None
+
+    def _number(self, node: SyntaxNode, operator: str) -> Known:
+        type_ = self.type(node)
+        if type_ not in ("int", "real", None):
+            hint = "1 if ... else 0 makes a number of a condition" if type_ == "bool" else ""
+            self._complain(node, f"{operator!r} takes numbers, but {_shown(node)} is {type_}", hint)
+            return None
+        return type_
+
+    def _arithmetic(self, node: Arithmetic) -> Known:
+        if node.steps[0].operator not in "+-":
+            type_ = self._number(node.first, node.steps[0].operator)
+        else:
+            type_ = self.type(node.first)
+        first: SyntaxNode = node.first
+        for step in node.steps:
+            if step.operator == "+":
+                right = self.type(step.operand)
+                type_ = self._sum(first, type_, step.operand, right)
+            else:
+                if type_ not in ("int", "real", None):
+                    self._complain(
+                        first, f"{step.operator!r} takes numbers, but {_shown(first)} is {type_}"
+                    )
+                    type_ = None
+                right = self._number(step.operand, step.operator)
+                type_ = "real" if step.operator == "/" else _mixed(type_, right)
+            first = step.operand
+        return type_
+
+    def _sum(self, first: SyntaxNode, a: Known, second: SyntaxNode, b: Known) -> Known:
+        """Two numbers or two texts."""
+        for node, type_ in ((first, a), (second, b)):
+            if type_ == "bool":
+                hint = "1 if ... else 0 makes a number of a condition"
+                self._complain(node, f"'+' takes no condition, but {_shown(node)} is bool", hint)
+                return None
+        # An unknown type may be a text as well: only what is certainly wrong is a mistake.
+        if "str" in (a, b) and a != b and None not in (a, b):
+            number = first if a != "str" else second
+            self._complain(
+                number,
+                f"'+' takes two numbers or two texts, but {_shown(first)} is {a} "
+                f"and {_shown(second)} is {b}",
+                f"str({_shown(number)}) makes a text",
+            )
+            return None
+        return _mixed(a, b)
+
+    def _compare(self, node: Compare) -> None:
+        first, type_ = node.first, self.type(node.first)
+        for step in node.steps:
+            right = self.type(step.operand)
+            self._comparable(first, type_, step.operand, right, step.operator, step)
+            first, type_ = step.operand, right
+
+    def _comparable(
+        self,
+        first: SyntaxNode,
+        a: Known,
+        second: SyntaxNode,
+        b: Known,
+        operator: str,
+        where: SyntaxNode,
+    ) -> None:
+        pair = {a, b}
+        if operator not in ("==", "!=") and "bool" in pair:
+            self._complain(where, f"{operator!r} does not order conditions")
+        elif None in pair or len(pair) == 1 or pair == {"int", "real"}:
+            return
+        else:
+            hint = (
+                "4 in quotes is a text, and so is 512MB in a set: 4, 512e6" if "str" in pair else ""
+            )
+            what = "are never equal" if operator in ("==", "!=") else "have no order"
+            message = f"{_shown(first)}, which is {a}, and {_shown(second)}, which is {b}, {what}"
+            self._complain(where, message, hint)
+
+    def _within(self, part: SyntaxNode, whole: SyntaxNode) -> None:
+        for operand in (part, whole):
+            if (type_ := self.type(operand)) not in ("str", None):
+                hint = "'in' takes a list, n in (1, 2, 4), or looks for a text in a text"
+                self._complain(operand, f"{_shown(operand)} is {type_}, not a text", hint)
+
+    def _conditional(self, node: Conditional) -> Known:
+        self.condition(node.condition, "if")
+        then, other = self.type(node.then), self.type(node.other)
+        if then == other or {then, other} == {"int", "real"}:
+            return _mixed(then, other)
+        if None not in (then, other):
+            self._complain(
+                node.other,
+                f"both branches must be alike, but {_shown(node.then)} is {then} "
+                f"and {_shown(node.other)} is {other}",
+            )
+        return None
+
+    def _call(self, node: Call) -> Known:
+        signature = SIGNATURES[node.function]
+        types = [self.type(argument) for argument in node.arguments]
+        # Longer than needed; the last want holds for all further arguments.
+        wants = (*signature.wants, *[signature.wants[-1]] * len(types))
+        for argument, type_, want in zip(node.arguments, types, wants, strict=False):
+            allowed, words, hint = _WANTED[want]
+            if type_ is not None and type_ not in allowed:
+                message = f"{node.function!r} takes {words}, but {_shown(argument)} is {type_}"
+                self._complain(argument, message, hint)
+        if node.function == "match":
+            self._pattern(node.arguments[1])
+        if signature.gives != "same":
+            return signature.gives
+        return self._alike(node.arguments, types)
+
+    def _alike(self, nodes: Sequence[SyntaxNode], types: Sequence[Known]) -> Known:
+        """The type of the least or greatest of these."""
+        type_, first = types[0], nodes[0]
+        for node, other in zip(nodes[1:], types[1:], strict=True):
+            self._comparable(first, type_, node, other, "<", node)
+            type_ = _mixed(type_, other)
+        return type_
+
+    def _pattern(self, node: SyntaxNode) -> None:
+        if isinstance(node, Constant) and isinstance(node.value, str):
+            try:
+                compiled(node.value)
+            except Fault as fault:
+                self._complain(node, fault.message, fault.hint)
+
+
+def _mixed(a: Known, b: Known) -> Known:
+    """What comes out of two numbers, or of two of the same type."""
+    if a == b:
+        return a
+    return "real" if None not in (a, b) and {a, b} == {"int", "real"} else None
+
+
+def _shown(node: SyntaxNode) -> str:
+    return clipped(write(node), 40)
 
 
 @dataclass(frozen=True)

@@ -5,29 +5,39 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from zenturio.query.aggregates import AGGREGATES
-    from zenturio.query.columns import Column, result_columns
     from zenturio.query.comparison import Comparison, compare, compare_studies
     from zenturio.query.frames import study_frame
     from zenturio.query.importance import Importances, Recommendation, importances, recommend
-    from zenturio.query.raw_databases import QueryLimits
-    from zenturio.query.raw_query import raw
+    from zenturio.query.raw_query import QueryLimits, raw
     from zenturio.query.regression import KINDS, Model, fit, fit_each, fits
-    from zenturio.query.repeat_table import point_repeats
-    from zenturio.query.result_table import FORMATS, ResultTable, export, format_of_path, json_value
-    from zenturio.query.select_results import points_measured, results
+    from zenturio.query.result_table import (
+        FORMATS,
+        Column,
+        ResultTable,
+        export,
+        format_of_path,
+        json_value,
+        result_columns,
+    )
+    from zenturio.query.select_results import point_repeats, points_measured, results
 
 _HOMES = {
     "aggregates": ("AGGREGATES",),
-    "columns": ("Column", "result_columns"),
     "comparison": ("Comparison", "compare", "compare_studies"),
     "frames": ("study_frame",),
     "importance": ("Importances", "Recommendation", "importances", "recommend"),
-    "raw_databases": ("QueryLimits",),
-    "raw_query": ("raw",),
+    "raw_query": ("QueryLimits", "raw"),
     "regression": ("KINDS", "Model", "fit", "fit_each", "fits"),
-    "repeat_table": ("point_repeats",),
-    "result_table": ("FORMATS", "ResultTable", "export", "format_of_path", "json_value"),
-    "select_results": ("points_measured", "results"),
+    "result_table": (
+        "Column",
+        "FORMATS",
+        "ResultTable",
+        "export",
+        "format_of_path",
+        "json_value",
+        "result_columns",
+    ),
+    "select_results": ("point_repeats", "points_measured", "results"),
 }
 
 __all__ = [

@@ -32,7 +32,7 @@ from zenturio.experiment.signed_ranks import (
 )
 from zenturio.quantities import amount
 from zenturio.query.aggregates import TIMES, Origins
-from zenturio.query.frames import as_reals, study_frame
+from zenturio.query.frames import as_reals, run_frame, study_frame
 from zenturio.query.interleaved_pairs import (
     FACTS,
     BlockPair,
@@ -45,7 +45,6 @@ from zenturio.query.interleaved_pairs import (
 )
 from zenturio.query.present import left_out_notes
 from zenturio.query.result_table import ResultTable
-from zenturio.query.run_frame import run_frame
 from zenturio.query.statistics import CONFIDENCE, median
 from zenturio.record import BUDGET_SPENT, PAIRED, PAIRED_ROUND, Repository
 from zenturio.record.entities import NEWEST, RowChoice

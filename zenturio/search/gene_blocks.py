@@ -15,12 +15,11 @@ import numpy as np
 from zenturio.errors import SpaceError
 from zenturio.search.region_genes import RegionGenes, Trie, is_box, nearest_keys, newly_active
 from zenturio.space import Continuous, Parameter
-from zenturio.space.component import Component, FreeComponent, JoinedComponent
+from zenturio.space.component import Component, FreeComponent, JoinedComponent, RejectionSampler
 from zenturio.space.definition import Part
 from zenturio.space.domain import Elements
 from zenturio.space.join import EDGES, DecisionDiagram
 from zenturio.space.point import PointColumns
-from zenturio.space.rejection_sampling import RejectionSampler
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 Column = np.ndarray[Any, np.dtype[Any]]

@@ -21,7 +21,7 @@ from zenturio.search.gene_blocks import (
 )
 from zenturio.search.region_genes import RegionGenes
 from zenturio.space import Point, Space
-from zenturio.space.rejection_sampling import RejectionSampler
+from zenturio.space.component import RejectionSampler
 
 
 class Genome:

@@ -8,11 +8,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from zenturio.space.component import RejectionSampler
 from zenturio.space.definition import Part
 from zenturio.space.domain import Continuous
 from zenturio.space.parameter import Dependent, Parameter
 from zenturio.space.point import PointColumns
-from zenturio.space.rejection_sampling import RejectionSampler
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 

@@ -32,7 +32,7 @@ from zenturio.show.charts.study_charts import MOST_POINTS, draw_chart
 from zenturio.space import Point, Space
 from zenturio.study.best_points import PointRanking, best
 from zenturio.study.last_options import SEARCH
-from zenturio.study.pinned_versions import resolve_name
+from zenturio.study.study_definition import resolve_name
 
 SHOWN = 3
 """So many points that are as good as the best, or pairs of parameters, are named by a line."""

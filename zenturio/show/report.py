@@ -16,8 +16,7 @@ from urllib.parse import parse_qsl, urlsplit
 from markdown_it import MarkdownIt
 
 from zenturio.errors import InputError
-from zenturio.show.charts.chart_query import ChartQuery
-from zenturio.show.charts.schedule_query import ScheduleQuery, schedule_chart
+from zenturio.show.charts.chart_query import ChartQuery, ScheduleQuery, schedule_chart
 from zenturio.show.charts.study_charts import draw_charts
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@
 (11, Point(n=256, threads=1))
 """
 
-from zenturio.space.concatenation import concatenation, typed
 from zenturio.space.domain import (
     Continuous,
     Domain,
@@ -20,11 +19,13 @@ from zenturio.space.parameter import (
     Dependent,
     Parameter,
     Zip,
+    concatenation,
     derived,
     geometric,
     loguniform,
     parameter,
     span,
+    typed,
     uniform,
 )
 from zenturio.space.point import Point

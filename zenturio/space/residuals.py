@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from zenturio.expression import Expression, Type
-from zenturio.expression.checker import Checker
+from zenturio.expression.expression import Checker
 from zenturio.expression.syntax_tree import (
     Arithmetic,
     Constant,

@@ -15,13 +15,20 @@ import numpy as np
 
 from zenturio.errors import SpaceError
 from zenturio.expression import parse
-from zenturio.space.component import Component, Product, component_of, growing_products
-from zenturio.space.decoder import Decoder, neighbours
-from zenturio.space.definition import Constraint, Part, define, split
+from zenturio.space.component import (
+    Component,
+    NoneValid,
+    Product,
+    RejectionSampler,
+    component_of,
+    distinct,
+    growing_products,
+    sample_values,
+)
+from zenturio.space.definition import Constraint, Decoder, Part, define, neighbours, split
 from zenturio.space.domain import Column, Continuous
 from zenturio.space.parameter import Dependent, Parameter, Values, Zip, domain_of
 from zenturio.space.point import Point, PointBlock
-from zenturio.space.rejection_sampling import NoneValid, RejectionSampler, distinct, sample_values
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,9 +14,8 @@ from typing import cast
 from zenturio.annotate.model import Goal
 from zenturio.annotate.scan import goals_of
 from zenturio.errors import InputError
-from zenturio.experiment.aggregates import mean
+from zenturio.experiment.aggregates import STOPPED, RepeatNoise, RepeatRule, mean, noise_of
 from zenturio.experiment.experiment import UNKNOWN_KIND, MachineKind, machine_notes
-from zenturio.experiment.repeat_rule import STOPPED, RepeatNoise, RepeatRule, noise_of
 from zenturio.expression import Expression, Value, parse
 from zenturio.record import SEED_KIND, ExperimentState, Repository
 from zenturio.record.entities import (

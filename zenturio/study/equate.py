@@ -19,16 +19,17 @@ from zenturio.errors import InputError, NotFoundError, SpaceError
 from zenturio.experiment import Experiment, ExperimentGenerator
 from zenturio.record import SPACES, ExperimentRecord, Repository, StudyDefinition
 from zenturio.record.entities import OUTCOME_STATES
-from zenturio.study.driver.cached_results import PROGRAMS, ProgramHistory
+from zenturio.study.driver.progress import PROGRAMS, ProgramHistory
 from zenturio.study.last_options import RUN
-from zenturio.study.pinned_versions import base_of, pinned_name
 from zenturio.study.study_definition import (
     PROGRAM,
     ArchivedStudy,
+    base_of,
     changes_of,
     define_study,
     is_same_program,
     open_version,
+    pinned_name,
     recorded_notes,
     spaces_of,
     with_recorded_versions,

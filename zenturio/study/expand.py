@@ -12,7 +12,7 @@ from zenturio.annotate.model import Application
 from zenturio.errors import ConflictError, Interrupted, PlaceError
 from zenturio.execute.file_staging import checked_link
 from zenturio.experiment import Experiment, ExperimentFile, ExperimentGenerator, Step
-from zenturio.study.point_selection import PointSelection
+from zenturio.study.driver.experiment_source import PointSelection
 
 MANIFEST = "manifest.jsonl"
 DRAFT = f".{MANIFEST}"

@@ -10,20 +10,19 @@ from typing import TYPE_CHECKING
 
 from zenturio.annotate.model import Application, Goal
 from zenturio.errors import InputError, NotFoundError, PlaceError
-from zenturio.execute.machine_json import own_machine
+from zenturio.execute.machines import own_machine
 from zenturio.execute.places import find_place, open_place
 from zenturio.experiment import ExperimentGenerator
-from zenturio.output_files import note_database
+from zenturio.files import note_database
 from zenturio.record import Repository
 from zenturio.record.open import FOLDER, open_repository, project_folder, temporary_repository
+from zenturio.study.driver.experiment_source import OrderKind, PointSelection
 from zenturio.study.driver.progress import RunPlan, RunProgress, RunSummary
-from zenturio.study.driver.run_order import OrderKind
 from zenturio.study.driver.stop_requests import CancelRequests, interrupt_at_end_signals
 from zenturio.study.driver.study_driver import DEFAULT_SETTINGS, DriverSettings
 from zenturio.study.driver.study_records import OnlyState
 from zenturio.study.driver.study_session import StudySession
 from zenturio.study.place_options import DEFAULT_PLACE, PlaceOptions
-from zenturio.study.point_selection import PointSelection
 from zenturio.study.study_request import MeasuredPoints, StudyRequest
 from zenturio.system.file_systems import is_noexec
 

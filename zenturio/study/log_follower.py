@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from zenturio.execute.captured_stream import live_log_paths
+from zenturio.execute.spawn import live_log_paths
 from zenturio.execute.workspace import running_folder
 from zenturio.experiment import Log
 from zenturio.record import Repository

@@ -25,10 +25,10 @@ from zenturio.experiment.experiment import MetricValue, Missing, Recipe, Series,
 from zenturio.expression import Type, Value
 from zenturio.record import Repository, StudyDefinition
 from zenturio.record.entities import Field
+from zenturio.study.driver.experiment_source import RunOrder
 from zenturio.study.driver.function_study import CallStudy
 from zenturio.study.driver.in_flight import Calls
 from zenturio.study.driver.progress import RunProgress
-from zenturio.study.driver.run_order import RunOrder
 from zenturio.study.study_definition import PROGRAM, measured_fields
 
 IMPORTED = "imported"

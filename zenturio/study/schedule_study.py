@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from zenturio.annotate.clauses import write_text
-from zenturio.annotate.insert import insert
+from zenturio.annotate.directive_lines import insert
 from zenturio.errors import InputError
 from zenturio.schedule.formats.files import write_platform, write_workflow
 from zenturio.schedule.model.metrics import metric

@@ -17,12 +17,11 @@ from zenturio.annotate.scan import read_goals, scan
 from zenturio.errors import InputError, did_you_mean
 from zenturio.record import Repository
 from zenturio.space import Point, Space
-from zenturio.study.driver.run_order import choose_order
+from zenturio.study.driver.experiment_source import PointSelection, choose_order, select_points
 from zenturio.study.driver.study_driver import DriverSettings
 from zenturio.study.driver.study_records import OnlyState
 from zenturio.study.driver.study_session import StudySession
 from zenturio.study.place_options import PlaceOptions, choose_keep, choose_place
-from zenturio.study.point_selection import PointSelection, select_points
 
 if TYPE_CHECKING:
     from zenturio.study.driver.search_source import SearchSpec

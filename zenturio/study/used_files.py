@@ -23,14 +23,13 @@ from typing import Any
 
 from zenturio.annotate.commands import find_program, undeclared_programs
 from zenturio.annotate.dialects import dialect_of
-from zenturio.annotate.insert import insert
+from zenturio.annotate.directive_lines import insert
 from zenturio.annotate.model import Application
 from zenturio.annotate.source import Source
 from zenturio.errors import InputError, PlaceError
 from zenturio.execute.file_staging import InputCache, disk_errors
 from zenturio.execute.local_runner import IDENTITY
-from zenturio.execute.staged_folder import StagedFolder, fill_folder
-from zenturio.execute.workspace import REPORT
+from zenturio.execute.workspace import REPORT, StagedFolder, fill_folder
 from zenturio.experiment import METRICS, Experiment, ExperimentGenerator
 from zenturio.files import write_whole
 from zenturio.system import tracer

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from zenturio.errors import InputError, PlaceError
-from zenturio.system.locks import descriptor_path
+from zenturio.system.file_systems import descriptor_path
 
 _CREDENTIALS = struct.Struct("3i")
 """Of who connects, as Linux tells them: process, user, group."""

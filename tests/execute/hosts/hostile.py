@@ -9,7 +9,7 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).resolve().parents[3]))
 
 from zenturio.execute import wire
-from zenturio.execute.hosts.remote import agent
+from zenturio.execute.hosts import remote_agent
 
 MB = 2**20
 SETUID = [["left.txt", 4, 0o4777]]
@@ -55,7 +55,7 @@ def token():
         time.sleep(60)
 
 
-class Hostile(agent.HostAgent):
+class Hostile(remote_agent.HostAgent):
     def _answer(self, request):
         lie = sys.argv[1]
         asked, answer = LIES.get(lie, ("start", None))
@@ -72,5 +72,5 @@ class Hostile(agent.HostAgent):
 
 
 if __name__ == "__main__":
-    os.write(1, agent.GREETING)
+    os.write(1, remote_agent.GREETING)
     Hostile(Path(sys.argv[2]), "me").serve()

@@ -147,7 +147,7 @@ def test_what_is_shipped_needs_nothing_but_the_standard_library(tmp_path):
     (tmp_path / "agent.pyz").write_bytes(packed_agent())
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]);"
-        "import zenturio.execute.hosts.remote.agent as serve;"
+        "import zenturio.execute.hosts.remote_agent as serve;"
         "assert serve.__file__.startswith(sys.argv[1]);"
         "known = set(sys.stdlib_module_names) | {'zenturio', '__main__'};"
         "print({name.split('.')[0] for name in sys.modules} - known)"

@@ -8,7 +8,7 @@ import pytest
 from parent_process import PARENT
 from zenturio.errors import PlaceError
 from zenturio.execute.hosts.executor import Hosts, HostsSettings
-from zenturio.execute.hosts.host_faults import fault_sign
+from zenturio.execute.hosts.remote_host import fault_sign
 from zenturio.experiment import Log, Step
 from zenturio.system.machine import machine_facts
 from zenturio.testing.executor import experiment, outcome, until

@@ -16,7 +16,7 @@ from zenturio.execute.hosts.attempt_journal import AttemptJournal, read_events
 from zenturio.execute.hosts.broker import Broker
 from zenturio.execute.hosts.connection import Connection, DroppedError, RefusedError, ssh_command
 from zenturio.execute.hosts.executor import Hosts, HostsSettings
-from zenturio.execute.hosts.remote.job_store import JobStore
+from zenturio.execute.hosts.remote_jobs import JobStore
 from zenturio.system import processes
 from zenturio.testing.executor import experiment, gflops, long, outcome, running, until
 

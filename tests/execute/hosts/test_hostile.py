@@ -13,7 +13,7 @@ from zenturio.execute.hosts.broker import HostJob
 from zenturio.execute.hosts.connection import Connection
 from zenturio.execute.hosts.executor import Hosts, HostsSettings
 from zenturio.execute.hosts.host_choice import JobRequirements
-from zenturio.execute.json_checks import MalformedError
+from zenturio.execute.wire import MalformedError
 from zenturio.experiment import Recipe
 from zenturio.testing.executor import experiment, long, outcome, running, until
 

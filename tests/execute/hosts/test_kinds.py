@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from zenturio.execute.machine_json import own_machine
+from zenturio.execute.machines import own_machine
 from zenturio.testing.executor import experiment
 
 RISCV = replace(own_machine(), cpu="RISC-V")

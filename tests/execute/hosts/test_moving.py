@@ -6,7 +6,7 @@ import pytest
 
 from zenturio.errors import ExpressionError, InputError, PlaceError, PluginError
 from zenturio.execute.hosts.connection import RefusedError
-from zenturio.execute.hosts.remote.job_watch import WatchedJob
+from zenturio.execute.hosts.remote_agent import WatchedJob
 from zenturio.execute.hosts.stages import Returning, Stages, Staging, Starting
 from zenturio.experiment import ExperimentFile, Recipe, Step
 from zenturio.experiment.identity import content_digest

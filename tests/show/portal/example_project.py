@@ -9,8 +9,8 @@ from zenturio.experiment.experiment import Artifact, Experiment, Log, Outcome, R
 from zenturio.record import DriverProcess, Field, StudyDefinition
 from zenturio.record.open import FOLDER, open_repository
 from zenturio.search.designs import Design
+from zenturio.study.driver.experiment_source import select_points
 from zenturio.study.local_run import run_locally
-from zenturio.study.point_selection import select_points
 
 EVIL = "<script>alert(1)</script>"
 """What must never be more than text."""

@@ -7,13 +7,13 @@ import pytest
 import requests
 
 from show.portal.running_portal import served
-from zenturio.show.portal import connection_limits
-from zenturio.show.portal.connection_limits import (
+from zenturio.show.portal import security
+from zenturio.show.portal.security import (
+    MOST_BODY_BYTES,
     MOST_CONNECTIONS,
     RESERVED_DESCRIPTORS,
     most_connections,
 )
-from zenturio.show.portal.security import MOST_BODY_BYTES
 from zenturio.show.portal.state import PortalSettings
 from zenturio.testing.executor import until
 
@@ -54,7 +54,7 @@ def is_closed(line):
 
 
 def test_who_never_asks_is_hung_up_on(portal, line, monkeypatch):
-    monkeypatch.setattr(connection_limits, "HEAD_SECONDS", 0.2)
+    monkeypatch.setattr(security, "HEAD_SECONDS", 0.2)
     silent, half = line(), line()
     half.sendall(HEAD)
     assert is_closed(silent)
@@ -63,7 +63,7 @@ def test_who_never_asks_is_hung_up_on(portal, line, monkeypatch):
 
 
 def test_headers_that_never_end_do_not_prolong_it(line, monkeypatch):
-    monkeypatch.setattr(connection_limits, "HEAD_SECONDS", 0.3)
+    monkeypatch.setattr(security, "HEAD_SECONDS", 0.3)
     endless = line()
     endless.sendall(HEAD)
     over = threading.Event()
@@ -86,13 +86,13 @@ def test_a_second_request_on_a_line_has_as_long_as_the_first(line, monkeypatch):
     again = line()
     again.sendall(HEAD + b"\r\n")
     assert b"401" in again.recv(65536)
-    monkeypatch.setattr(connection_limits, "HEAD_SECONDS", 0.2)
+    monkeypatch.setattr(security, "HEAD_SECONDS", 0.2)
     again.sendall(HEAD)
     assert is_closed(again)
 
 
 def test_a_body_that_never_comes_is_not_waited_for(portal, line, monkeypatch, capfd):
-    monkeypatch.setattr(connection_limits, "BODY_SECONDS", 0.2)
+    monkeypatch.setattr(security, "BODY_SECONDS", 0.2)
     cookie = f"{portal.service.cookie}={portal.known.cookies[portal.service.cookie]}"
     late = line()
     late.sendall(

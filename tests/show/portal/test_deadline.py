@@ -7,8 +7,8 @@ import anyio.to_thread
 import pytest
 
 from show.portal.loops import run
-from zenturio.show.portal import app
-from zenturio.show.portal.app import DeadlineMiddleware
+from zenturio.show.portal import server
+from zenturio.show.portal.server import DeadlineMiddleware
 
 SCOPE = {"type": "http", "path": "/"}
 START = {"type": "http.response.start", "status": 200, "headers": []}
@@ -101,7 +101,7 @@ def test_late_pages_leave_threads_to_the_others():
 
 
 def test_what_never_ends_is_counted_as_stuck(monkeypatch):
-    monkeypatch.setattr(app, "STUCK_SECONDS", -1)
+    monkeypatch.setattr(server, "STUCK_SECONDS", -1)
 
     async def page(_scope, _receive, _send):
         await asyncio.Event().wait()

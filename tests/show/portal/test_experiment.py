@@ -235,7 +235,7 @@ def test_sql_that_does_more_than_read_is_denied(portal, query, code):
 
 def test_sql_that_never_ends_is_stopped(portal, monkeypatch):
     from zenturio.query import QueryLimits
-    from zenturio.show.portal.pages import sql as asking
+    from zenturio.show.portal.pages import chart as asking
 
     monkeypatch.setattr(asking, "PAGE_LIMITS", QueryLimits(rows=10, seconds=0.2))
     endless = "WITH RECURSIVE a(n) AS (SELECT 1 UNION ALL SELECT n+1 FROM a) SELECT max(n) FROM a"
@@ -245,7 +245,7 @@ def test_sql_that_never_ends_is_stopped(portal, monkeypatch):
 def test_two_queries_are_answered_at_a_time_and_pages_wait_for_none(portal, monkeypatch):
     from concurrent.futures import ThreadPoolExecutor
 
-    from zenturio.show.portal.pages import sql as asking
+    from zenturio.show.portal.pages import chart as asking
 
     over, raw = threading.Event(), asking.raw
     monkeypatch.setattr(asking, "QUEUE_SECONDS", 0.1)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from show.portal.running_portal import served
 from zenturio.annotate.scan import scan
 from zenturio.record.open import FOLDER
-from zenturio.show.portal.pages.artifacts import (
+from zenturio.show.portal.pages.experiment import (
     COLUMNS,
     PREVIEW_BYTES,
     ROWS,
@@ -17,8 +17,8 @@ from zenturio.show.portal.pages.artifacts import (
     preview_of,
 )
 from zenturio.show.portal.state import PortalSettings
+from zenturio.study.driver.experiment_source import select_points
 from zenturio.study.local_run import run_locally
-from zenturio.study.point_selection import select_points
 
 
 def test_a_text_that_is_cut_within_a_sign_is_a_text():

@@ -14,7 +14,7 @@ from zenturio.errors import RecordError
 from zenturio.experiment.experiment import Experiment, Outcome, Recipe
 from zenturio.record import DriverProcess, Field, StudyDefinition
 from zenturio.record.open import open_repository
-from zenturio.show.portal.pages import home
+from zenturio.show.portal.pages import study
 from zenturio.show.portal.state import PortalSettings
 from zenturio.show.portal.watch import StudyWatcher, state_of
 from zenturio.study.overview import StudyStatus
@@ -250,7 +250,7 @@ def test_fifty_tabs_neither_lock_nor_slow_who_records(tmp_path):
 
 
 def test_many_studies_are_shown_in_pages(tmp_path, monkeypatch):
-    monkeypatch.setattr(home, "PAGE_STUDIES", 3)
+    monkeypatch.setattr(study, "PAGE_STUDIES", 3)
     repository = open_repository(tmp_path / "zenturio.db")
     for number in range(7):
         enter(

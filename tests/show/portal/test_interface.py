@@ -4,7 +4,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from zenturio.query.result_table import STREAMED_FORMATS
-from zenturio.show.portal.app import ROUTES
+from zenturio.show.portal.server import ROUTES
 
 TABLE = ("name", "where", "state", "sort", "column", "after", "before")
 CHART = ("study", "kind", "x", "y", "z", "color", "facet", "agg", "errors", "log", "axes", "where",

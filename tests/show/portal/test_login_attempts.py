@@ -9,15 +9,16 @@ import pytest
 
 from show.portal.loops import run
 from show.portal.running_portal import served
-from zenturio.show.portal import login_attempts
-from zenturio.show.portal.access import PasswordHash, UserDirectory
-from zenturio.show.portal.login_attempts import (
+from zenturio.show.portal import access
+from zenturio.show.portal.access import (
     FREE_ATTEMPTS,
     LONGEST_BLOCK_SECONDS,
     MOST_WAITING,
     MOST_WAITING_PER_ADDRESS,
     LoginAttempts,
+    PasswordHash,
     TooManyAttemptsError,
+    UserDirectory,
     network,
 )
 from zenturio.show.portal.state import PortalSettings
@@ -87,7 +88,7 @@ def test_other_names_and_other_addresses_stay_open(clock):
         assert await refused(attempts, "10.0.0.1", "alice")
         assert not await refused(attempts, "10.0.0.1", "bob")
         assert not await refused(attempts, "10.0.0.2", "alice")
-        clock.now += login_attempts.FORGET_SECONDS + 1
+        clock.now += access.FORGET_SECONDS + 1
         assert not await refused(attempts, "10.0.0.1", "alice")
 
     run(guess())
@@ -109,7 +110,7 @@ def test_the_right_password_goes_before_guesses_of_those_who_guessed_wrong(clock
             asyncio.create_task(attempts.check(f"10.0.0.{n}", f"name{n}", lambda: slow("guess")))
             for n in range(6)
         ]
-        for _ in range(login_attempts.CONCURRENT_HASHES):
+        for _ in range(access.CONCURRENT_HASHES):
             await asyncio.to_thread(begun.acquire)
         alice = asyncio.create_task(attempts.check("10.0.1.1", "alice", lambda: slow("alice")))
         await asyncio.sleep(0)  # she waits behind the other guesses
@@ -187,7 +188,7 @@ def test_who_hangs_up_while_waiting_leaves_the_turn_to_others(clock):
 
 
 def test_what_is_remembered_is_bounded(clock, monkeypatch):
-    monkeypatch.setattr(login_attempts, "MOST_REMEMBERED", 3)
+    monkeypatch.setattr(access, "MOST_REMEMBERED", 3)
 
     async def guess():
         attempts = LoginAttempts(clock)

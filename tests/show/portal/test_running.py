@@ -9,8 +9,7 @@ import pytest
 from show.portal.running_portal import served
 from zenturio.errors import ZenError
 from zenturio.record.open import FOLDER, open_repository
-from zenturio.show.portal.runs import _signature
-from zenturio.show.portal.state import PortalSettings
+from zenturio.show.portal.state import PortalSettings, _signature
 from zenturio.testing.executor import until
 
 SLOW = """\

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from zenturio.annotate.dialects import dialect
-from zenturio.annotate.dialects import verbatim as v
+from zenturio.annotate.dialects import dialect as v
 from zenturio.annotate.dialects.dialect import Dialect
 
 _SLASHES = (("/*", "*/"),)

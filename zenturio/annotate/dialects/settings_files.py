@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zenturio.annotate.dialects import verbatim as v
+from zenturio.annotate.dialects import dialect as v
 from zenturio.annotate.dialects.dialect import Dialect
 
 _NOT_ESCAPED = r"(?<!\\)"

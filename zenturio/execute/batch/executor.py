@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 from zenturio.errors import PlaceError
 from zenturio.execute.batch.pilots import PilotOptions, Pilots
 from zenturio.execute.batch.queue_poller import OutcomeReader, QueuePoller
-from zenturio.execute.batch.session_folder import BatchSession
 from zenturio.execute.batch.system import (
     ArrayTask,
     BatchJob,
@@ -27,6 +26,7 @@ from zenturio.execute.batch.system import (
 )
 from zenturio.execute.batch.tickets import (
     ArraySubmission,
+    BatchSession,
     BatchTicket,
     TicketTable,
     cancelled_outcome,

@@ -12,7 +12,6 @@ from typing import Generic
 
 from zenturio.errors import PlaceError, ZenError
 from zenturio.execute.batch.pilots import Pilots
-from zenturio.execute.batch.session_folder import BatchSession
 from zenturio.execute.batch.system import (
     ArrayTask,
     BatchJob,
@@ -23,6 +22,7 @@ from zenturio.execute.batch.system import (
 )
 from zenturio.execute.batch.tickets import (
     ArraySubmission,
+    BatchSession,
     BatchTicket,
     TicketTable,
     cancelled_outcome,

@@ -18,11 +18,10 @@ from time import monotonic, sleep
 from typing import Any, TypeVar
 
 from zenturio.errors import InputError, PlaceError, PluginError, SafetyError
-from zenturio.execute.dask.job_renewal import JobRenewal, LossReason
-from zenturio.execute.dask.options import DaskOptions
-from zenturio.execute.dask.ticket_queue import TaskBatch
+from zenturio.execute.dask.ticket_queue import DaskOptions, TaskBatch
+from zenturio.execute.dask.worker_jobs import JobRenewal, LossReason
 from zenturio.execute.dask.worker_runtime import SessionSettings
-from zenturio.execute.machine_json import check_machine_facts, machine_parts
+from zenturio.execute.machines import check_machine_facts, machine_parts
 from zenturio.experiment import MachineKind
 from zenturio.install_hint import extra_hint
 from zenturio.system.machine import usable_cores

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import os
 import platform
+import subprocess
 import tempfile
 from collections.abc import Collection, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
 from time import monotonic, time
 
 from zenturio.errors import PlaceError, ZenError
-from zenturio.execute.dask.session_folder import session_path
 from zenturio.execute.experiment_codec import pack_failure, pack_outcome, unpack_experiments
 from zenturio.execute.file_staging import disk_errors
 from zenturio.execute.folder_files import COPY_LIMIT_BYTES, remove_tree
@@ -26,7 +27,54 @@ from zenturio.execute.local_runner import RunnerSettings
 from zenturio.execute.workspace import Keep
 from zenturio.experiment import Experiment, ExperimentFile, Outcome
 from zenturio.experiment.identity import checked_digest
-from zenturio.files import make_folder
+from zenturio.files import LockedFolder, make_folder
+
+# A driver's folder in the project, ``places/dask-SESSION``: by it a worker sees that it has the
+# disk.
+#
+# It is held by a lock that ends with the driver; what a dead one left, keys among it, is taken away
+# by the next.
+
+_PREFIX = "dask-"
+QUEUED = "queued"
+"""The file in it that names jobs of Slurm which end with the driver."""
+_CANCEL_SECONDS = 5.0
+"""Seconds that who comes next waits for Slurm to end them; they end by themselves too, later."""
+
+
+class DaskSession:
+    """One driver's."""
+
+    def __init__(self, folder: Path) -> None:
+        with disk_errors(folder):
+            parent = make_folder(folder, session_path(folder, "").parent.name)
+            remove_dead_sessions(folder)
+            self._locked = LockedFolder.begin(parent, _PREFIX, mode=0o700)
+        self.folder = self._locked.path
+        self.name = self.folder.name.removeprefix(_PREFIX)
+
+    def close(self) -> None:
+        """Take it away."""
+        remove_tree(str(self.folder))
+        self._locked.release()
+
+
+def session_path(folder: Path, name: str) -> Path:
+    """Return the folder of the session *name* below the project's."""
+    return folder / "places" / f"{_PREFIX}{name}"
+
+
+def remove_dead_sessions(folder: Path) -> None:
+    """Takes away what drivers left that are dead: their folders, and jobs in the queue of Slurm."""
+    for session in LockedFolder.take_abandoned(session_path(folder, "").parent, _PREFIX):
+        _cancel_jobs(session.path)
+        remove_tree(str(session.path))
+
+
+def _cancel_jobs(session: Path) -> None:
+    with suppress(OSError, subprocess.SubprocessError):
+        command = ["scancel", "--quiet", f"--name={(session / QUEUED).read_text()}"]
+        subprocess.run(command, capture_output=True, check=False, timeout=_CANCEL_SECONDS)
 
 
 class WorkerFiles:

@@ -10,27 +10,124 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from zenturio.errors import InputError, PlaceError, PluginError, ZenError
+from zenturio.execute import file_staging
 from zenturio.execute.folder_files import remove_tree
 from zenturio.execute.hosts.attempt_journal import AttemptJournal, EventLog, HostAttempt
 from zenturio.execute.hosts.broker import Broker, HostJob
 from zenturio.execute.hosts.connection import DroppedError, RefusedError
 from zenturio.execute.hosts.host_choice import ProgressProfile
-from zenturio.execute.hosts.host_faults import LEAST_DISK, fault_sign, needed_program
-from zenturio.execute.hosts.host_outcomes import OutcomeBuilder
 from zenturio.execute.hosts.hosts_file import HostsOptions
-from zenturio.execute.hosts.remote_host import RemoteHost
+from zenturio.execute.hosts.remote_host import LEAST_DISK, RemoteHost, fault_sign, needed_program
 from zenturio.execute.hosts.stages import (
+    KEPT_BYTES,
     FinishedAttempt,
     HostBuildError,
+    HostBuildFailure,
     StageContext,
     Stages,
     fetch_restart_files,
 )
-from zenturio.execute.json_checks import MalformedError
-from zenturio.experiment import Outcome
+from zenturio.execute.local_runner import FinishedRun, run_outcome
+from zenturio.execute.machines import machine_parts
+from zenturio.execute.wire import MalformedError
+from zenturio.experiment import (
+    Experiment,
+    MachineKind,
+    MetricReaders,
+    MetricValue,
+    Missing,
+    Outcome,
+    Status,
+)
+
+# From what an attempt left to the outcome of its experiment.
+
+
+class OutcomeBuilder:
+    """Measures returned attempts; their artifacts are stored below *folder*."""
+
+    def __init__(self, folder: Path) -> None:
+        self._kept = folder
+        self._meters = MetricReaders()
+
+    def outcome(self, experiment: Experiment, host: str, finished: FinishedAttempt) -> Outcome:
+        """Return what happened, as the host tells it."""
+        folder, recipe = str(finished.folder), experiment.recipe
+        run = FinishedRun(
+            finished.facts,
+            finished.stdout,
+            finished.stderr,
+            folder,
+            finished.reported,
+            "supervisor",
+            lambda: "a large input file was written to" if finished.spoilt else finished.fault,
+            is_build_idle=finished.is_build_idle,
+        )
+        return run_outcome(
+            experiment,
+            run,
+            self._meters.of(recipe),
+            lambda: file_staging.collect_outputs(
+                folder, recipe.outputs, self._kept, experiment.digest, move=True
+            ),
+            host=host,
+            log_bytes=KEPT_BYTES,
+            machine={} if finished.machine is None else machine_parts(finished.machine),
+        )
+
+    def unbuilt(
+        self,
+        experiment: Experiment,
+        host: str,
+        broken: HostBuildFailure,
+        began: float,
+        machine: MachineKind | None = None,
+    ) -> Outcome:
+        """Nothing was run, for there is no program."""
+        return Outcome(
+            experiment.digest,
+            "failed",
+            broken.cause,
+            _missing_metrics(experiment, broken.cause),
+            host=host,
+            started=began,
+            ended=time.time(),
+            exit=broken.exit,
+            stdout=broken.stdout.trimmed(KEPT_BYTES),
+            stderr=broken.stderr.trimmed(KEPT_BYTES),
+            machine=machine,
+        )
+
+    def nothing(
+        self,
+        experiment: Experiment,
+        status: Status,
+        cause: str,
+        host: str,
+        began: float,
+        machine: MachineKind | None = None,
+    ) -> Outcome:
+        """Nothing came of it."""
+        return Outcome(
+            experiment.digest,
+            status,
+            cause,
+            _missing_metrics(experiment, cause),
+            host=host,
+            started=began,
+            ended=time.time(),
+            machine=machine,
+        )
+
+
+def _missing_metrics(experiment: Experiment, cause: str) -> dict[str, MetricValue]:
+    why = Missing("nothing came of it: " + cause)
+    return {metric.name: why for metric in experiment.recipe.metrics}
+
 
 _log = logging.getLogger(__name__)
 

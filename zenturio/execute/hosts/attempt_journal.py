@@ -28,7 +28,7 @@ from zenturio.errors import ConflictError, NotFoundError, PlaceError
 from zenturio.execute.experiment_codec import pack_outcome, unpack_outcome
 from zenturio.execute.file_staging import disk_errors
 from zenturio.execute.folder_files import remove_tree, write_new
-from zenturio.execute.json_checks import (
+from zenturio.execute.wire import (
     MalformedError,
     any_text,
     integer,

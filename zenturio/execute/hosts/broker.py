@@ -22,8 +22,8 @@ from zenturio.execute.hosts.host_choice import (
 )
 from zenturio.execute.hosts.hosts_file import KNOWN_FACTS, HostsOptions
 from zenturio.execute.hosts.remote_host import RemoteHost
-from zenturio.execute.json_checks import MalformedError
 from zenturio.execute.launcher_client import LocalTask
+from zenturio.execute.wire import MalformedError
 from zenturio.experiment import Experiment, MachineKind
 
 _ARRIVALS = count()

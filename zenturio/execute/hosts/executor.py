@@ -17,16 +17,15 @@ from zenturio import trust
 from zenturio.errors import PlaceError
 from zenturio.execute.executor import ClosesOnExit, Progress
 from zenturio.execute.file_staging import disk_errors
-from zenturio.execute.hosts.attempt_agent import AttemptAgent, AttemptServices
+from zenturio.execute.hosts.attempt_agent import AttemptAgent, AttemptServices, OutcomeBuilder
 from zenturio.execute.hosts.attempt_journal import AttemptJournal, EventLog
 from zenturio.execute.hosts.broker import Broker, HostJob
 from zenturio.execute.hosts.connection import DroppedError, RefusedError
 from zenturio.execute.hosts.host_choice import JobRequirements
-from zenturio.execute.hosts.host_outcomes import OutcomeBuilder
 from zenturio.execute.hosts.hosts_file import HostMachine, HostsFile, read_hosts_file
 from zenturio.execute.hosts.remote_host import RemoteHost
 from zenturio.execute.hosts.stages import Stages
-from zenturio.execute.json_checks import MalformedError, read_json
+from zenturio.execute.wire import MalformedError, read_json
 from zenturio.execute.workspace import Keep
 from zenturio.experiment import INCOMING, Experiment, MachineKind, Outcome
 from zenturio.experiment.experiment import Kinds

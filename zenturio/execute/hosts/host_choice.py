@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from zenturio import plugins
 from zenturio.errors import ExpressionError, InputError, Passage, PluginError
 from zenturio.execute.hosts.hosts_file import HostsOptions
-from zenturio.execute.json_checks import MalformedError, read_json
+from zenturio.execute.wire import MalformedError, read_json
 from zenturio.experiment import Experiment
 from zenturio.experiment.experiment import value_at
 from zenturio.expression import Expression, Value, parse

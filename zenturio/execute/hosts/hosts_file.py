@@ -23,8 +23,7 @@ from zenturio.errors import InputError, Passage, PlaceError, did_you_mean
 from zenturio.execute.hosts.connection import ssh_command
 from zenturio.expression import Expression, Value, parse
 from zenturio.schedule.formats.document import FormatDocument
-from zenturio.settings.document import Entry, read_text
-from zenturio.settings.positions import KeyPath
+from zenturio.settings.document import Entry, KeyPath, read_text
 from zenturio.settings.schema import setting, settings_of
 
 FOLDER = "~/.cache/zenturio"

@@ -12,8 +12,7 @@ from zenturio.errors import InputError, PlaceError
 from zenturio.expression import parse
 from zenturio.files import write_whole
 from zenturio.schedule.model.workflow import Floats
-from zenturio.settings.document import Document, name_at
-from zenturio.settings.positions import KeyPath
+from zenturio.settings.document import Document, KeyPath, name_at
 
 MAX_TASKS = 10**7
 

@@ -21,8 +21,7 @@ from zenturio.errors import InputError, did_you_mean
 from zenturio.schedule.formats.document import FormatDocument
 from zenturio.schedule.model.platform import LoadStep, NetworkLink, Platform, PlatformMachine
 from zenturio.schedule.model.workflow import Floats
-from zenturio.settings.document import place_at, read_text
-from zenturio.settings.positions import KeyPath
+from zenturio.settings.document import KeyPath, place_at, read_text
 
 _SWF_FIELDS = 18
 _MAX_FIELD = 1e15

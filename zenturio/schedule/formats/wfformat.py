@@ -16,7 +16,7 @@ from zenturio.schedule.formats.wfformat_1_4 import read_wfformat_1_4
 from zenturio.schedule.model.platform import Platform, PlatformMachine
 from zenturio.schedule.model.problem import Instance
 from zenturio.schedule.model.workflow import Workflow, WorkflowTask
-from zenturio.settings.positions import KeyPath
+from zenturio.settings.document import KeyPath
 
 VERSION = "1.5"
 _LAYOUT_VERSIONS = {"1.5", "1.6"}

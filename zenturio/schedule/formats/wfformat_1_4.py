@@ -11,7 +11,7 @@ from zenturio.schedule.formats.document import MAX_TASKS, FormatDocument
 from zenturio.schedule.model.platform import Platform, PlatformMachine
 from zenturio.schedule.model.problem import Instance
 from zenturio.schedule.model.workflow import Workflow, WorkflowTask
-from zenturio.settings.positions import KeyPath
+from zenturio.settings.document import KeyPath
 
 _TASKS: KeyPath = ("workflow", "tasks")
 _MACHINES: KeyPath = ("workflow", "machines")

@@ -26,7 +26,7 @@ from zenturio.schedule.model.workflow import (
     WorkflowTask,
     merge_parallel_edges,
 )
-from zenturio.settings.positions import KeyPath
+from zenturio.settings.document import KeyPath
 
 _EDGE_KEYS = ("from", "to", "bytes", "join")
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zenturio.errors import NotFoundError, Passage
+from zenturio.errors import InputError, NotFoundError, Passage
 from zenturio.execute.hosts.attempt_journal import HostEvent
 from zenturio.expression import text_of
 from zenturio.record import Repository
 from zenturio.record.entities import NEWEST, RowChoice
 from zenturio.schedule.model.loops import find_loops, single_iteration
-from zenturio.schedule.model.metrics import MoldablePlan
+from zenturio.schedule.model.metrics import METRICS, MoldablePlan, metrics
 from zenturio.schedule.model.plan import Plan
 from zenturio.schedule.model.workflow import Workflow
 from zenturio.schedule.simulate.trace import ExecutionTrace
@@ -27,23 +27,157 @@ from zenturio.show.chart import (
     Node,
     Nodes,
     Panel,
+    Points,
     Rectangle,
     Rectangles,
     Segments,
     common_levels,
 )
-from zenturio.show.charts.task_runs import (
-    MOST_RECTANGLES,
-    MOST_ROWS,
-    TaskRuns,
-    joined_stretches,
-    level_of_each,
-    task_runs,
-)
 from zenturio.show.renderers.plotly import NotebookChart
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+# Runs of tasks as columns, and what of very many can be seen.
+#
+# A page with a million rectangles does not open, and most of them would be narrower than a pixel.
+# So of many processors every n-th is drawn, and on these neighbouring short runs are joined to one
+# stretch, which says how many they are and how busy it is.
+
+MOST_RECTANGLES = 20_000
+"""Rectangles in a chart: a page of 4 MB, which a browser opens in seconds."""
+MOST_ROWS = 2_000
+"""Rows in a chart of more rectangles: about the height of a large screen in pixels."""
+PIXELS = 2_000
+"""Across the time axis of a large screen."""
+
+Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class TaskRuns:
+    """Runs of tasks; one on processors that are no neighbours has several rows here."""
+
+    task: Indices
+    start: Floats
+    end: Floats
+    first: Indices
+    """Of its processors the first, by its place among those that are used."""
+    last: Indices
+    lost: NDArray[np.bool_]
+    ending: tuple[str, ...] = ()
+    """How each ended; empty where all ended well."""
+
+    def __len__(self) -> int:
+        return len(self.task)
+
+    def _chosen(self, rows: NDArray[np.bool_]) -> TaskRuns:
+        ending = tuple([self.ending[at] for at in np.flatnonzero(rows)]) if self.ending else ()
+        return TaskRuns(
+            self.task[rows], self.start[rows], self.end[rows], self.first[rows], self.last[rows],
+            self.lost[rows], ending,
+        )  # fmt: skip
+
+    def on_every(self, step: int) -> TaskRuns:
+        """The runs on every *step*-th processor, by its place among these."""
+        if step == 1:
+            return self
+        first, last = -(-self.first // step), self.last // step
+        chosen = self._chosen(first <= last)
+        rows = first <= last
+        return TaskRuns(
+            chosen.task, chosen.start, chosen.end, first[rows], last[rows], chosen.lost,
+            chosen.ending,
+        )  # fmt: skip
+
+
+def task_runs(schedule: Plan | MoldablePlan | ExecutionTrace) -> tuple[TaskRuns, Indices]:
+    """Return all runs in the order of the schedule, and the numbers of the processors used."""
+    ending: tuple[str, ...] = ()
+    if isinstance(schedule, ExecutionTrace):
+        runs = schedule.runs
+        task = np.array([run.task for run in runs], np.int64)
+        start = np.array([run.start for run in runs], np.float64)
+        end = np.array([run.end for run in runs], np.float64)
+        processor = np.array([run.processor for run in runs], np.int64)
+        number = np.arange(len(task))
+        ending = tuple([run.kind for run in runs])
+    else:
+        start, end = schedule.start, schedule.end
+        task = np.arange(len(start))
+        if isinstance(schedule, MoldablePlan):
+            number, processor = np.repeat(task, schedule.counts), schedule.node.astype(np.int64)
+        else:
+            number, processor = task, schedule.processor.astype(np.int64)
+    used, row = np.unique(processor, return_inverse=True)
+    order = np.lexsort((row, number))
+    number, row = number[order], row[order]
+    begins = np.ones(len(row), dtype=np.bool_)
+    begins[1:] = (np.diff(number) != 0) | (np.diff(row) > 1)
+    at = number[begins]
+    firsts = np.flatnonzero(begins)
+    lasts = np.append(firsts[1:], len(row)) - 1
+    lost = np.array([kind != "ended" for kind in ending], np.bool_)
+    return TaskRuns(
+        task[at], start[at], end[at], row[firsts], row[lasts] if len(row) else row[firsts],
+        lost[at] if ending else np.zeros(len(at), np.bool_),
+        tuple([ending[run] for run in at.tolist()]) if any(lost) else (),
+    ), used  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Stretches:
+    """Runs in the order of their rows and starts, of which some are joined."""
+
+    order: Indices
+    """The runs, by their numbers."""
+    begins: Indices
+    """Where in this order each stretch begins."""
+    shortest: float
+    """Runs that last less than these seconds are joined."""
+
+
+def joined_stretches(runs: TaskRuns, level: Indices, most: int) -> Stretches:
+    """Join neighbouring short runs of a row until at most *most* rectangles are left.
+
+    Runs of several levels, or lost and others, are joined within a pixel alone. Where that leaves
+    more than *most*, a pixel is taken as twice as wide.
+    """
+    order = np.lexsort((runs.start, runs.last, runs.first))
+    start, end, kind = runs.start[order], runs.end[order], (2 * level + runs.lost)[order]
+    is_other_row = np.ones(len(order), dtype=np.bool_)
+    is_other_row[1:] = (np.diff(runs.first[order]) != 0) | (np.diff(runs.last[order]) != 0)
+    total = float(runs.end.max(initial=0.0))
+    shortest = total / PIXELS
+    while True:
+        is_long = end - start >= shortest
+        begins = is_other_row | is_long
+        begins[1:] |= is_long[:-1] | (start[1:] - end[:-1] > shortest)
+        pixel = np.floor(start / shortest) if shortest else start
+        is_other_pixel = is_other_row.copy()
+        is_other_pixel[1:] |= np.diff(pixel) != 0
+        pixels = np.flatnonzero(is_other_pixel)
+        least, greatest = (f.reduceat(kind, pixels) for f in (np.minimum, np.maximum))
+        is_mixed = (least != greatest)[np.cumsum(is_other_pixel) - 1]
+        is_unlike = (np.diff(kind) != 0) | is_mixed[1:] | is_mixed[:-1]
+        begins[1:] |= is_other_pixel[1:] & is_unlike
+        if np.count_nonzero(begins) <= most or shortest >= total:
+            return Stretches(order, np.flatnonzero(begins), shortest)
+        shortest *= 2
+
+
+def level_of_each(stretches: Stretches, seconds: Floats, level: Indices, levels: int) -> Indices:
+    """The level that takes most of the time of each stretch; *seconds* are those of each run."""
+    count = len(stretches.begins)
+    lengths = np.diff(np.append(stretches.begins, len(stretches.order)))
+    cell = np.repeat(np.arange(count), lengths) * levels + level[stretches.order]
+    # What takes no time counts a little: a stretch of such runs has a level as well.
+    weights = seconds[stretches.order] + np.finfo(float).tiny
+    sums = np.bincount(cell, weights, count * levels).reshape(count, levels)
+    greatest: Indices = sums.argmax(axis=1)
+    return greatest
+
 
 MOST_LABELLED_RECTANGLES = 400
 """Rectangles with their names in them, where these have room."""
@@ -461,3 +595,49 @@ def _spaced_places(places: Floats) -> Floats:
     spaced = np.empty(len(places))
     spaced[np.argsort(places, kind="stable")] = np.arange(len(places))
     return spaced - (len(places) - 1) / 2
+
+
+# The chart of the plans that no other plan beats in all goals.
+
+
+def plan_front(plan: Plan | MoldablePlan, title: str = "") -> Chart:
+    """Return a point for each plan that no other beats in all goals.
+
+    A third goal is the colour. Raise InputError if the algorithm of *plan* has no front.
+    """
+    front = plan.notes.get("front")
+    if not front:
+        raise InputError(
+            f"{plan.algorithm} plans for one goal: there is no front",
+            hint="choose moheft, or moldable-front for tasks with curves",
+        )
+    names, values = list(front[0]), metrics(plan)
+    columns = [tuple(row[name] for row in front) for name in names]
+    shades = columns[2] if len(names) > 2 else ()
+    mark = Points("plans", 0, columns[0], columns[1], shades, "front", is_joined=not shades)
+    axes = [_goal_axis(name) for name in names]
+    colours: dict[str, Any] = {"colour": ChartAxis(""), "levels": ("plans",)}
+    if len(names) > 2:
+        colours = {"colour": axes[2], "ordered": True}
+    problem = plan.problem
+    subject = f"{', '.join(names[:-1])} and {names[-1]}"
+    chosen = ", ".join(f"{name} {values[name]:.6g}" for name in names if name in values)
+    return NotebookChart(
+        "pareto",
+        title or f"Front of {subject} by {plan.algorithm}",
+        f"{len(front):,} plans of {problem.workflow.name} that no other beats in all goals; "
+        f"chosen: {chosen}",
+        axes[0],
+        axes[1],
+        (Panel(marks=(mark,)),),
+        **colours,
+    )
+
+
+def _goal_axis(name: str) -> ChartAxis:
+    if name not in METRICS:
+        return ChartAxis(name, better="lower")
+    better: Literal["lower", "higher"] = (
+        "lower" if METRICS[name].direction == "minimize" else "higher"
+    )
+    return ChartAxis(name, METRICS[name].unit, better=better)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from zenturio.errors import InputError
 from zenturio.record import Repository
 from zenturio.show.charts.chart_query import KINDS, ChartQuery
-from zenturio.study.pinned_versions import resolve_name
+from zenturio.study.study_definition import resolve_name
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,7 +9,7 @@ from zenturio.expression import quoted
 from zenturio.show.chart import Bars, Chart, Line, Strands
 from zenturio.show.charts.chart_query import KINDS
 from zenturio.show.charts.study_charts import STUDY, ChartResult
-from zenturio.show.renderers.dark_theme import dark_figure
+from zenturio.show.renderers.palette import dark_figure
 from zenturio.show.renderers.plotly import chart_figure, jsonable
 
 

@@ -128,13 +128,13 @@ def _schedule_figure(arguments: Mapping[str, Any]) -> bytes:
 
 
 def _schedule_file(arguments: Mapping[str, Any]) -> bytes:
-    from zenturio.show.chart_files import chart_bytes  # noqa: PLC0415 - only for files
+    from zenturio.show.report_store import chart_bytes  # noqa: PLC0415 - only for files
 
     return chart_bytes(_schedule_charts(arguments)[0], arguments["format"])
 
 
 def _schedule_charts(arguments: Mapping[str, Any]) -> Any:
-    from zenturio.show.charts.schedule_query import ScheduleQuery, schedule_charts  # noqa: PLC0415 - loads numba
+    from zenturio.show.charts.chart_query import ScheduleQuery, schedule_charts  # noqa: PLC0415 - loads numba
 
     query = ScheduleQuery.from_address(arguments["query"].items())
     return schedule_charts(query, Path(arguments["folder"]), slow=arguments["slow"])

@@ -21,8 +21,7 @@ from zenturio.experiment.experiment import ProgramIdentity
 from zenturio.experiment.experiment_generator import KeyColumns
 from zenturio.expression import Expression
 from zenturio.record.entities import KeyedResults
-from zenturio.study.driver.cached_results import CachedTally, ProgramHistory
-from zenturio.study.driver.progress import scalars, score_of_values
+from zenturio.study.driver.progress import CachedTally, ProgramHistory, scalars, score_of_values
 
 Array = np.ndarray[Any, Any]
 LoadCachedPoints = Callable[[ProgramIdentity], "CachedPoints | None"]

@@ -3,20 +3,234 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
-from itertools import chain, islice
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from itertools import chain, count, islice, product
 from time import monotonic
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar, get_args, runtime_checkable
 
+from zenturio.errors import InputError, did_you_mean
 from zenturio.experiment import Experiment, ExperimentGenerator, Outcome
-from zenturio.experiment.repeat_rule import StopReason
+from zenturio.experiment.aggregates import StopReason
+from zenturio.experiment.experiment import RunPosition
+from zenturio.record import Lease, Repository
 from zenturio.space.point import PointBlock
 from zenturio.study.driver.experiment_states import Proposed
-from zenturio.study.driver.run_order import WINDOW, RunOrder
-from zenturio.study.point_selection import PointSelection
 
 if TYPE_CHECKING:
+    from zenturio.space import Point, Space
     from zenturio.study.driver.cached_points import CachedPoints, LoadCachedPoints
+
+
+# The order in which the experiments of a study run: in blocks, at random, or sorted.
+#
+# Whatever disturbs a machine lasts for a while. If the repeats of a point ran one after the other,
+# a slow minute would look like an effect of its parameters; the same is true of points in the order
+# of their values. So each *block* runs every point once, in an order drawn at random (R. A. Fisher,
+# The Design of Experiments, 1935, on randomised blocks).
+#
+# Points are taken in windows, so that a space need not be counted and all drivers of a study, which
+# share its seed, go through the same order.
+
+OrderKind = Literal["blocks", "random", "sorted"]
+ORDERS: tuple[OrderKind, ...] = get_args(OrderKind)
+WINDOW = 2048
+"""Points that are shuffled together, at most."""
+PAIRS = 65_536
+"""Pairs of a point and a repeat that ``random`` shuffles together, about."""
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class RunOrder:
+    """An order of points and repeats; the same *seed* gives the same order."""
+
+    kind: OrderKind = "sorted"
+    seed: str = ""
+
+    @classmethod
+    def drawn(
+        cls, kind: OrderKind, repository: Repository, lease: Lease, round_: int | None = None
+    ) -> RunOrder:
+        """Return the order of the newest round of a study: the same one for each driver.
+
+        *round_*: the one that was begun, or taken up, since the *lease* on the study was acquired.
+        """
+        if kind == "sorted":
+            return cls(kind)
+        seed = lease.order_seed if round_ is None else ""
+        return cls(kind, seed or repository.order_seed(lease.study))
+
+    def arrange(
+        self, points: Iterable[Item], repeats: int
+    ) -> Iterator[tuple[Item, int, RunPosition]]:
+        """Yield each of *points* with each repeat, from 1, and where it stands in the order."""
+        source = iter(points)
+        for window in count():
+            batch = list(islice(source, WINDOW))
+            if not batch:
+                return
+            for at, repeat, position in self.arrange_window(window, len(batch), repeats):
+                yield batch[at], repeat, position
+
+    def arrange_window(
+        self, window: int, size: int, repeats: int
+    ) -> Iterator[tuple[int, int, RunPosition]]:
+        """Yield the same of one window, of *size* points by their numbers in it.
+
+        All windows but the last have WINDOW points.
+        """
+        if self.kind == "sorted":
+            places = product(range(size), range(1, repeats + 1))
+            for turn, (at, repeat) in enumerate(places, window * WINDOW * repeats + 1):
+                yield at, repeat, RunPosition("sorted", 1, turn)
+            return
+        for first, count_of_repeats in self._blocks(size, repeats):
+            # Blocks of later windows go on counting: each has a number of its own.
+            block = window * repeats + first
+            for turn, place in enumerate(self._shuffled(size * count_of_repeats, block), 1):
+                repeat, at = divmod(place, size)
+                yield at, first + repeat, RunPosition(self.kind, block, turn)
+
+    def key(self, number: int, repeat: int) -> tuple[float, ...]:
+        """Return what sorts experiments that become ready one after the other.
+
+        *number* is that of the point in its space.
+        """
+        if self.kind == "sorted":
+            return number, repeat
+        draw = self._draw(repeat, number)
+        return (repeat, draw) if self.kind == "blocks" else (draw,)
+
+    def places(self, size: int, block: int) -> list[int]:
+        """Return the places 0 to *size* - 1 of a block in their order."""
+        return list(range(size)) if self.kind == "sorted" else self._shuffled(size, block)
+
+    def _shuffled(self, size: int, block: int) -> list[int]:
+        return sorted(range(size), key=lambda item: self._draw(block, item))
+
+    def _draw(self, block: int, item: int) -> int:
+        """Return a number that is drawn by the seed: the same on every machine and version."""
+        text = f"{self.seed}/{block}/{item}"
+        return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big")
+
+    def _blocks(self, points: int, repeats: int) -> Iterator[tuple[int, int]]:
+        """Yield the first repeat of each block of a window, and how many it has."""
+        size = max(1, PAIRS // points) if self.kind == "random" else 1
+        for first in range(1, repeats + 1, size):
+            yield first, min(size, repeats + 1 - first)
+
+
+def choose_order(text: str) -> OrderKind:
+    """Return the order that ``--order`` names."""
+    for kind in ORDERS:
+        if kind == text:
+            return kind
+    raise InputError(
+        f"--order {text}: neither blocks, random nor sorted", hint=did_you_mean(text, ORDERS)
+    )
+
+
+# Which of a space's points are meant: all, the first ones, some drawn at random, or one.
+
+MANY = 1_000_000
+"""Beyond so many points, whoever wants all of them is asked to say so."""
+
+
+@dataclass(frozen=True)
+class PointSelection:
+    """Points of a space in their order, and how many they are (at most, where that is unknown)."""
+
+    space: Space
+    count: int
+    limit: int | None = None
+    picked: tuple[Point, ...] | None = None
+
+    @classmethod
+    def none(cls, space: Space) -> PointSelection:
+        """No point, of a space of any kind: a search asks for its own."""
+        return cls(space, 0, picked=())
+
+    def numbered(self) -> Iterator[tuple[int, Point]]:
+        """Yield each point with its number in the space; -1 where the space is not counted."""
+        if self.picked is None:
+            return enumerate(self)
+        return ((self.space.number(point), point) for point in self.picked)
+
+    def blocks(self, size: int) -> Iterator[PointBlock]:
+        """Yield the points *size* at a time; the last ones may be fewer."""
+        if self.picked is None:
+            yield from self.space.blocks(size, self.limit)
+            return
+        for start in range(0, len(self.picked), size):
+            points = self.picked[start : start + size]
+            yield PointBlock(len(points), points.__iter__)
+
+    def __iter__(self) -> Iterator[Point]:
+        if self.picked is not None:
+            return iter(self.picked)
+        return islice(iter(self.space), self.limit)
+
+
+def select_points(
+    space: Space,
+    *,
+    limit: int | None = None,
+    sample: int | None = None,
+    seed: int = 0,
+    index: int | None = None,
+    design: str = "",
+) -> PointSelection:
+    """Return the points that the options name; an error where the whole would never end."""
+    if sum(option is not None for option in (limit, sample, index, design or None)) > 1:
+        raise InputError(
+            "--limit, --sample, --design and --index exclude each other",
+            hint="give only one of them",
+        )
+    if design:
+        from zenturio.search.designs import Design  # noqa: PLC0415 - most runs have none
+
+        points = tuple(dict.fromkeys(Design.read(design, seed).points(space)))
+        return PointSelection(space, len(points), picked=points)
+    if sample is not None:
+        picked = tuple(space.sample(sample, seed))
+        return PointSelection(space, len(picked), picked=picked)
+    if not space.finite:
+        raise InputError(
+            "the space is continuous: it has no first point and no last",
+            hint="draw some of its points: --sample 100",
+        )
+    if index is not None:
+        if index >= space.size:
+            raise InputError(
+                f"--index {index}: there are only {space.size} points",
+                hint=f"they are numbered from 0 to {space.size - 1}",
+            )
+        return PointSelection(space, 1, picked=(space.point(index),))
+    if limit is None:
+        _refuse_too_many(space)
+    if limit is None:
+        return PointSelection(space, space.size)
+    # The first points can be walked without knowing how many there are.
+    return PointSelection(space, min(limit, space.size) if space.is_counted else limit, limit=limit)
+
+
+def _refuse_too_many(space: Space) -> None:
+    """Refuse a space of more than MANY points; where that is certain anyway, without counting."""
+    least = 0 if space.is_counted else space.at_least()
+    if least > MANY:
+        digits = max(0, len(str(least)) - 3)
+        number, all_of_them = f"more than {least // 10**digits * 10**digits:,}", "N"
+    else:
+        number, all_of_them = f"{space.size:,}", str(space.size)
+    if least > MANY or space.size > MANY:
+        raise InputError(
+            f"{number} points are too many to run",
+            hint="take the first ones (--limit 1000), draw some (--sample 1000), or say that you "
+            f"want all: --limit {all_of_them}",
+        )
+
 
 HELD = 32 * 2**20
 """Bytes of filled files that are held at the most for those that wait."""

@@ -14,24 +14,27 @@ from zenturio.experiment import Experiment, ExperimentFunction
 from zenturio.experiment.experiment import Kinds
 from zenturio.experiment.provenance import provenance
 from zenturio.record import Repository, StudyDefinition
-from zenturio.study.driver.cached_results import (
+from zenturio.study.driver.experiment_source import (
+    OrderKind,
+    PointSelection,
+    PointsInOrder,
+    RunOrder,
+)
+from zenturio.study.driver.in_flight import Calls
+from zenturio.study.driver.measurement_plan import DriversInTurn, kinds_apart, observing
+from zenturio.study.driver.progress import (
+    RunProgress,
+    RunSummary,
     round_begins,
     round_goes_on,
 )
-from zenturio.study.driver.driver_threads import leased
-from zenturio.study.driver.each_machine import DriversInTurn, kinds_apart, observing
-from zenturio.study.driver.experiment_source import PointsInOrder
-from zenturio.study.driver.in_flight import Calls
-from zenturio.study.driver.progress import RunProgress, RunSummary
-from zenturio.study.driver.run_order import OrderKind, RunOrder
 from zenturio.study.driver.study_driver import (
     DEFAULT_SETTINGS,
     AnyExecutor,
     ProgressListener,
     StudyDriver,
 )
-from zenturio.study.driver.unrecorded import UnrecordedOutcomes
-from zenturio.study.point_selection import PointSelection
+from zenturio.study.driver.study_records import UnrecordedOutcomes, leased
 from zenturio.study.study_definition import (
     PROGRAM,
     ArchivedStudy,

@@ -18,12 +18,9 @@ from zenturio.annotate.model import Goal
 from zenturio.errors import Interrupted, PlaceError, RecordError
 from zenturio.execute.executor import Executor
 from zenturio.experiment import MachineKind, Outcome
-from zenturio.experiment.experiment import SUCCEEDED, Kinds, ProgramIdentity
-from zenturio.experiment.failure import log_end
+from zenturio.experiment.experiment import SUCCEEDED, Kinds, ProgramIdentity, log_end
 from zenturio.record import Lease, Repository
 from zenturio.study.driver import experiment_states as states
-from zenturio.study.driver.cached_results import ProgramHistory
-from zenturio.study.driver.driver_threads import LeaseKeeper
 from zenturio.study.driver.experiment_source import (
     ExperimentSource,
     JudgesOutcomes,
@@ -37,19 +34,27 @@ from zenturio.study.driver.in_flight import (
     SynchronousExecutor,
     SynchronousInFlight,
 )
-from zenturio.study.driver.progress import LINES, FailureGroup, RunCounts, RunProgress, RunSummary
+from zenturio.study.driver.progress import (
+    LINES,
+    FailureGroup,
+    ProgramHistory,
+    RunCounts,
+    RunProgress,
+    RunSummary,
+)
 from zenturio.study.driver.stop_requests import CancelRequests, stop_on_signals
 from zenturio.study.driver.study_records import (
     GROUP,
     WAIT,
+    LeaseKeeper,
     OnlyState,
     StudyRecords,
     UnclaimedRecords,
+    UnrecordedOutcomes,
 )
-from zenturio.study.driver.unrecorded import UnrecordedOutcomes
 
 if TYPE_CHECKING:
-    from zenturio.execute.quiet_machine import QuietMachine
+    from zenturio.execute.machines import QuietMachine
     from zenturio.study.driver.cached_points import CachedPoints
     from zenturio.study.driver.observers import Observers
 
@@ -141,9 +146,9 @@ class StudyDriver:
         self._quiet_machine: QuietMachine | None = None
         if settings.quiet_machine:
             # Most runs do not ask for it.
-            from zenturio.execute import quiet_machine  # noqa: PLC0415 - see above
+            from zenturio.execute import machines  # noqa: PLC0415 - see above
 
-            self._quiet_machine = quiet_machine.QuietMachine()
+            self._quiet_machine = machines.QuietMachine()
         self._fail_fast = settings.fail_fast
         self._go_on = settings.go_on
         self._listener = listener

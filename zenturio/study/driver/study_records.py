@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import hashlib
+import logging
+import stat
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from threading import Event, Lock, Thread
 from time import monotonic
-from typing import TYPE_CHECKING, Literal
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal, Self
 
 from zenturio.annotate.model import Goal
-from zenturio.errors import NotFoundError, RecordError
+from zenturio.errors import NotFoundError, RecordError, ZenError
+from zenturio.execute.experiment_codec import pack_outcome, unpack_outcome
 from zenturio.experiment import Experiment, MachineKind, Outcome
-from zenturio.experiment.experiment import SUCCEEDED, Kinds, ProgramIdentity
+from zenturio.experiment.experiment import INCOMING, SUCCEEDED, Kinds, ProgramIdentity
 from zenturio.failpoints import Failpoint
+from zenturio.files import make_folder, replace_whole
 from zenturio.record import Lease, Repository
-from zenturio.study.driver.cached_results import ProgramHistory, machines_with_results
-from zenturio.study.driver.driver_threads import GroupCommit
+from zenturio.record.entities import DriverProcess
+from zenturio.record.open import FOLDER as PROJECT_FOLDER
+from zenturio.record.open import project_folder
 from zenturio.study.driver.experiment_states import (
     LOOK_UPS,
     Batch,
@@ -25,9 +34,186 @@ from zenturio.study.driver.experiment_states import (
     Pair,
     TrackedExperiment,
 )
+from zenturio.study.driver.progress import ProgramHistory, machines_with_results
 
 if TYPE_CHECKING:
     from zenturio.study.driver.cached_points import CachedPoints
+
+
+# Threads beside a driver's: one renews its lease, one commits outcomes.
+
+LEASED = Failpoint("study.leased")
+LEFT = Failpoint("study.left")
+logger = logging.getLogger(__name__)
+
+LEAVE_SECONDS = 1.0
+"""How long leaving waits for a renewal that is under way; a hanging server must not hang us."""
+
+
+@contextmanager
+def leased(
+    repository: Repository,
+    study: str,
+    seconds: float,
+    *,
+    join: bool = False,
+    draws_seed: bool = False,
+) -> Iterator[Lease]:
+    """Yield the right to drive *study*, given back in the end."""
+    lease = repository.acquire_lease(
+        study, DriverProcess.current(), join=join, seconds=seconds, draws_seed=draws_seed
+    )
+    try:
+        LEASED()
+        yield lease
+    except RecordError:
+        raise  # it would fail again, after as long a wait; the lease ends with this process
+    except BaseException:
+        with suppress(RecordError):
+            repository.release_lease(lease)
+        raise
+    repository.release_lease(lease)
+    LEFT()
+
+
+class LeaseKeeper:
+    """Renews a lease while its driver is busy: three times within the lease, until it is left.
+
+    A thread of its own, for the driver's may be in a user's function, or in a point that is hard
+    to find, for longer than the lease lasts.
+    """
+
+    def __init__(self, repository: Repository, lease: Lease) -> None:
+        self._repository = repository
+        self._lease = lease
+        self._is_over = Event()
+        self._error: Exception | None = None
+        self._thread = Thread(target=self._renew, name="zenturio-lease", daemon=True)
+
+    def check(self) -> None:
+        """Raise ConflictError once another driver has superseded this one."""
+        if self._error is not None:
+            raise self._error
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._is_over.set()
+        self._thread.join(LEAVE_SECONDS)
+
+    def _renew(self) -> None:
+        number = self._lease.number
+        try:
+            while not self._is_over.wait(self._lease.seconds / 3):
+                try:
+                    self._lease = self._repository.renew_lease(self._lease)
+                except RecordError as error:
+                    # Asked again: the driver decides whether a repository that is away ends the
+                    # run, and a lease that nobody else wanted can still be renewed when it is late.
+                    logger.warning("lease %s was not renewed: %s", number, error)
+                else:
+                    logger.debug("lease %s was renewed", number)
+        except Exception as error:  # noqa: BLE001 - the driver's thread raises it
+            logger.warning("lease %s is lost: %s", number, error)
+            self._error = error
+
+
+COMMIT_WAIT = 0.1
+"""Seconds between two commits: an outcome waits for others at most twice as long."""
+QUIET = 5.0
+"""Seconds for which the thread leaves a repository that failed alone."""
+"""How long leaving waits for a commit that is under way; a hanging server must not hang us."""
+
+ExperimentOutcome = tuple[Experiment, Outcome]
+
+
+class GroupCommit:
+    """Outcomes that wait for others, so that many share the cost of one commit.
+
+    The driver's thread adds outcomes and commits them when that is due. A thread of its own commits
+    them where the driver's does not come to it, because it is in a user's function. It reports
+    nothing: the next `commit` of the driver's thread returns what was accepted meanwhile, or
+    raises what the thread could not commit.
+    """
+
+    def __init__(self, write: Callable[[Sequence[ExperimentOutcome]], AbstractSet[str]]) -> None:
+        """*write* commits outcomes, and returns the digests of those that were accepted.
+
+        It may be called again with the same ones if it failed.
+        """
+        self._write = write
+        self._waiting: list[ExperimentOutcome] = []
+        self._accepted: set[str] = set()
+        self._last_commit = monotonic()
+        self._lock = Lock()
+        self._has_waiting = Event()
+        self._is_over = Event()
+        self._thread = Thread(target=self._commit_in_time, name="zenturio-commit", daemon=True)
+
+    def __enter__(self) -> Self:
+        """Start the thread."""
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End the thread; what it has not committed still waits for `commit`."""
+        self._is_over.set()
+        self._has_waiting.set()
+        self._thread.join(LEAVE_SECONDS)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the last commit was long enough ago."""
+        return monotonic() - self._last_commit > COMMIT_WAIT
+
+    def add(self, experiment: Experiment, outcome: Outcome) -> None:
+        """Add an outcome to the next group."""
+        self._waiting.append((experiment, outcome))
+        if not self._has_waiting.is_set():  # which costs less than to set it again
+            self._has_waiting.set()
+
+    def commit(self) -> set[str]:
+        """Commit what waits; return the digests that were accepted of either thread since."""
+        self._commit_waiting()
+        with self._lock:
+            accepted, self._accepted = self._accepted, set()
+        return accepted
+
+    def _commit_waiting(self) -> None:
+        with self._lock:
+            # Cleared before the copy: what is added meanwhile comes behind it and sets it again.
+            self._has_waiting.clear()
+            group = self._waiting[:]
+            if group:
+                accepted = self._write(group)
+                # Not reached if that failed or was interrupted: the group still waits then.
+                del self._waiting[: len(group)]
+                self._accepted |= accepted
+            self._last_commit = monotonic()
+
+    def _commit_in_time(self) -> None:
+        while self._has_waiting.wait() and not self._is_over.wait(COMMIT_WAIT):
+            if not self.is_due:
+                continue
+            try:
+                self._commit_waiting()
+            except Exception as error:  # noqa: BLE001 - the driver's thread meets and raises it
+                logger.warning("outcomes were not committed, they still wait: %s", error)
+                self._has_waiting.set()
+                self._is_over.wait(QUIET)
+
 
 GROUP = 256
 """Outcomes that are committed together, at most."""
@@ -308,3 +494,85 @@ def _with_positions(outcomes: Sequence[Pair]) -> list[Outcome]:
         else:
             placed.append(outcome)
     return placed
+
+
+# Outcomes that could not be committed, kept below the project until the next run records them.
+#
+# A run whose repository fails ends, and its claims become stale. What was measured is not lost: the
+# next driver that is granted such an experiment finds the outcome here and does not run it again.
+
+FOLDER = "unrecorded"
+"""Below ``.zenturio``, with a folder for each study of each database."""
+LARGEST = 2**30
+"""Bytes of an outcome with its artifacts, at the most."""
+_ENDING = ".outcome"
+
+
+class UnrecordedOutcomes:
+    """The outcomes of one study and round that wait for a commit."""
+
+    def __init__(self, home: Path, location: str, study: str, round_: int | None = None) -> None:
+        """*home* is the project's ``.zenturio``; *location* names the database."""
+        self._home = home
+        about = f"{location}\n{study}\n{round_ or 0}"
+        self._name = hashlib.sha256(about.encode(errors="surrogateescape")).hexdigest()[:16]
+        folder = home / FOLDER / self._name
+        self._files: dict[str, Path] = {}
+        try:
+            if not (home / FOLDER).is_symlink() and not folder.is_symlink() and folder.is_dir():
+                self._files = {path.stem: path for path in folder.glob(f"*{_ENDING}")}
+        except PermissionError as error:  # of another user who shares the project
+            logger.warning("outcomes of before are not read: %s", error)
+
+    @classmethod
+    def of(
+        cls, repository: Repository, study: str, round_: int | None = None
+    ) -> UnrecordedOutcomes:
+        """Return those of a study of *repository* that lie below the project."""
+        return cls(project_folder() / PROJECT_FOLDER, repository.location, study, round_)
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def keep(self, outcomes: Iterable[Outcome]) -> int:
+        """Keep *outcomes* until they are recorded; return how many could be kept.
+
+        A full disk keeps none of them: their experiments run again.
+        """
+        count = 0
+        for outcome in outcomes:
+            if outcome.status == "cancelled":
+                continue
+            try:
+                folder = make_folder(self._home, FOLDER, self._name, mode=0o700)
+                path = folder / f"{outcome.digest}{_ENDING}"
+                replace_whole(path, [pack_outcome(outcome)])
+            except (OSError, ZenError) as error:
+                logger.warning("the outcome of %s is not kept: %s", outcome.digest[:12], error)
+                continue
+            self._files[outcome.digest] = path
+            count += 1
+        return count
+
+    def find(self, digest: str, kinds: Kinds) -> Outcome | None:
+        """Return the outcome of an experiment if it is here, and of one of the kinds of machine."""
+        path = self._files.get(digest)
+        if path is None:
+            return None
+        try:
+            status = path.lstat()
+            if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST:
+                return None
+            outcome = unpack_outcome(path.read_bytes(), digest, self._home.absolute() / INCOMING)
+        except (OSError, ZenError) as error:
+            logger.warning("%s is not understood, and is left alone: %s", path, error)
+            return None
+        return outcome if kinds is None or outcome.machine in kinds else None
+
+    def discard(self, digests: Iterable[str]) -> None:
+        """Remove what is recorded by now."""
+        for digest in self._files.keys() & set(digests):
+            path = self._files.pop(digest)
+            with suppress(OSError):
+                path.unlink()
+                path.parent.rmdir()  # with the last of them

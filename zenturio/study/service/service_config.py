@@ -35,11 +35,9 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from zenturio.errors import Diagnostic, InputError, did_you_mean
-from zenturio.settings.document import Entry
-from zenturio.settings.project_file import FILE, read_table
+from zenturio.settings.document import FILE, Entry, read_table
 from zenturio.settings.schema import setting, settings_of
-from zenturio.study.service.fair_share import UserShare
-from zenturio.study.service.slot_policy import POLICIES
+from zenturio.study.service.slot_policy import POLICIES, UserShare
 
 SERVE = "serve"
 UserRole = Literal["look", "run", "admin"]

@@ -29,9 +29,12 @@ from zenturio.study.driver.progress import RunPlan, RunProgress, RunSummary
 from zenturio.study.driver.slot_pool import Allotment, Demands, OwnerDemand, SlotPool
 from zenturio.study.driver.stop_requests import CancelRequests
 from zenturio.study.driver.study_driver import StudyDriver
-from zenturio.study.service.fair_share import FairShare, UserLoad, UserShare, in_turns
 from zenturio.study.service.slot_policy import (
+    FairShare,
     StudyLoad,
+    UserLoad,
+    UserShare,
+    in_turns,
     mean_seconds,
     next_owner,
     seconds_alone,

@@ -26,7 +26,7 @@ from typing import Any, Self
 from zenturio import errors, trust
 from zenturio.errors import PlaceError, SafetyError, ZenError
 from zenturio.execute import wire
-from zenturio.execute.json_checks import (
+from zenturio.execute.wire import (
     MalformedError,
     anything,
     boolean,

@@ -18,11 +18,11 @@ from typing import Any
 
 from zenturio.annotate.file_selection import IGNORE
 from zenturio.annotate.model import Application, ApplicationOrigin, ElementSource, UseKind
-from zenturio.annotate.path_patterns import PathPattern, TooManyEntries
+from zenturio.annotate.patterns import PathPattern, TooManyEntries
 from zenturio.errors import InputError, PlaceError, SafetyError, ZenError
 from zenturio.execute.file_staging import disk_errors
 from zenturio.execute.folder_files import write_new
-from zenturio.execute.json_checks import (
+from zenturio.execute.wire import (
     MalformedError,
     any_text,
     first_of,
@@ -37,7 +37,7 @@ from zenturio.execute.json_checks import (
     tuple_of,
 )
 from zenturio.experiment import ExperimentGenerator
-from zenturio.experiment.used_inputs import ask_versions, used_digests
+from zenturio.experiment.identity import ask_versions, used_digests
 from zenturio.files import make_folder
 from zenturio.space.space import fingerprint
 from zenturio.study.stages.stage_graph import Stage, stages_of

@@ -14,15 +14,14 @@ from typing import NamedTuple
 from zenturio.annotate.model import Application, Repeat, Until
 from zenturio.errors import InputError
 from zenturio.experiment import Experiment, ExperimentGenerator, Outcome
+from zenturio.experiment.aggregates import StopReason
 from zenturio.experiment.experiment import Kinds, RunPosition
-from zenturio.experiment.repeat_rule import StopReason
-from zenturio.experiment.used_inputs import ask_versions
+from zenturio.experiment.identity import ask_versions
 from zenturio.record import Repository
 from zenturio.space import Point
-from zenturio.study.driver.experiment_source import ExperimentSource
+from zenturio.study.driver.experiment_source import ExperimentSource, RunOrder
+from zenturio.study.driver.measurement_plan import PointRuns
 from zenturio.study.driver.progress import RunPlan, RunProgress, RunSummary
-from zenturio.study.driver.repeats_as_needed import PointRuns
-from zenturio.study.driver.run_order import RunOrder
 from zenturio.study.driver.slot_pool import Allotment, SlotPool
 from zenturio.study.driver.stop_requests import CancelRequests, stop_on_signals
 from zenturio.study.driver.study_driver import StudyDriver

@@ -23,12 +23,11 @@ from zenturio.annotate.scan import scan
 from zenturio.errors import AnnotationError, InputError, did_you_mean
 from zenturio.experiment import Experiment, ExperimentGenerator, Outcome
 from zenturio.experiment.experiment import SUCCEEDED
-from zenturio.experiment.identity import framed_digest
-from zenturio.experiment.used_inputs import recall_versions
+from zenturio.experiment.identity import framed_digest, recall_versions
 from zenturio.expression.scalar_functions import text_of
 from zenturio.space import Point, Zip
+from zenturio.study.driver.experiment_source import PointSelection, select_points
 from zenturio.study.driver.in_flight import Inbox, SourceChanged
-from zenturio.study.point_selection import PointSelection, select_points
 
 AFTER = "AFTER "
 """Before the name of a stage, among the parts of the program that waits for it."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from zenturio.errors import InputError, Interrupted
 from zenturio.execute.executor import Executor, machines_of
-from zenturio.execute.machine_json import own_machine_parts
+from zenturio.execute.machines import own_machine_parts
 from zenturio.experiment import (
     Evidence,
     Experiment,
@@ -26,7 +26,7 @@ from zenturio.experiment import (
     Missing,
     Outcome,
 )
-from zenturio.experiment.used_inputs import ask_versions
+from zenturio.experiment.identity import ask_versions
 from zenturio.record import Repository
 from zenturio.search import (
     Budget,
@@ -43,12 +43,12 @@ from zenturio.search.api import scores_for
 from zenturio.search.compiled_search import is_kernel, search_compiled
 from zenturio.search.result import LazyTrials
 from zenturio.space import Point, Space
+from zenturio.study.driver.experiment_source import PointSelection
 from zenturio.study.driver.in_flight import SynchronousExecutor
 from zenturio.study.driver.progress import RunProgress, score
 from zenturio.study.driver.search_source import mean_scores
 from zenturio.study.driver.study_driver import DriverSettings
 from zenturio.study.driver.study_session import StudySession
-from zenturio.study.point_selection import PointSelection
 from zenturio.study.tuning.tuning_target import TunedFunction, TunedProgram
 
 OPENING = 8

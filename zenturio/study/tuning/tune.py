@@ -16,7 +16,7 @@ from zenturio.annotate.model import Application
 from zenturio.annotate.scan import scan
 from zenturio.errors import InputError, Interrupted, NotFoundError
 from zenturio.execute.executor import Executor, machines_of
-from zenturio.execute.machine_json import own_machine
+from zenturio.execute.machines import own_machine
 from zenturio.execute.places import open_place
 from zenturio.experiment import (
     Evidence,
@@ -33,15 +33,13 @@ from zenturio.record.entities import machine_counts
 from zenturio.record.open import FOLDER, begin_project, project_folder
 from zenturio.search import Direction, Directions, parse_budget
 from zenturio.study.best_points import best
-from zenturio.study.driver.cached_results import is_exact
+from zenturio.study.driver.experiment_source import PointSelection, RunOrder, select_points
 from zenturio.study.driver.function_study import CallStudy
 from zenturio.study.driver.in_flight import Calls
-from zenturio.study.driver.progress import RunProgress, RunSummary
-from zenturio.study.driver.run_order import RunOrder
+from zenturio.study.driver.progress import RunProgress, RunSummary, is_exact
 from zenturio.study.driver.study_driver import AnyExecutor
-from zenturio.study.extract import extract
 from zenturio.study.place_options import DEFAULT_PLACE, PlaceOptions
-from zenturio.study.point_selection import PointSelection, select_points
+from zenturio.study.recorded_experiments import extract
 from zenturio.study.study_definition import ArchivedStudy, define_study
 from zenturio.study.tuning.tournament import (
     LocalTrials,

@@ -9,8 +9,7 @@ from urllib.parse import parse_qs
 from starlette.responses import RedirectResponse, Response
 
 from zenturio.errors import NotFoundError
-from zenturio.show.portal.access import OWNER, PortalUser
-from zenturio.show.portal.login_attempts import LoginAttempts, TooManyAttemptsError
+from zenturio.show.portal.access import OWNER, LoginAttempts, PortalUser, TooManyAttemptsError
 from zenturio.show.portal.state import portal_of
 
 if TYPE_CHECKING:

@@ -1,5 +1,4 @@
-"""
-The host's end of a connection: does what is asked, and tells what happens.
+"""The host's end of a connection: does what is asked, and tells what happens.
 
 Requests and replies carry a number; events carry none. When the input ends, so does this process,
 and nothing else: jobs have supervisors of their own.
@@ -9,25 +8,160 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import select
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from zenturio.execute import wire
-from zenturio.execute.folder_files import remove_tree
-from zenturio.execute.hosts.remote import host_facts, supervisor
-from zenturio.execute.hosts.remote.job_store import JobStore
-from zenturio.execute.hosts.remote.job_watch import WatchedJob
-from zenturio.execute.output_patterns import folder_fault, matching_files
+from zenturio.execute.folder_files import folder_fault, matching_files, remove_tree
+from zenturio.execute.hosts import remote_jobs
+from zenturio.execute.hosts.remote_jobs import JobStore, StoredJob
 from zenturio.execute.run_facts import check_run_facts
 from zenturio.experiment.inside import OutsideError, open_inside
 from zenturio.system import processes
-from zenturio.system.machine import machine_facts
+from zenturio.system.machine import (
+    available_memory,
+    cpu_mhz,
+    cpu_model,
+    machine_facts,
+    system_name,
+    usable_cores,
+    usable_memory,
+)
+
+# What a host is, how it is at the moment, and how fast it computes.
+
+_STEPS = 100_000
+_TIMING_ROUNDS = 3
+
+
+def static_facts() -> dict[str, Any]:
+    """Return what seldom changes: cores, memory, architecture, operating system, CPU."""
+    return {
+        "node": platform.node(),
+        "arch": platform.machine(),
+        "os": system_name(),
+        "kernel": platform.release(),
+        "cpu": cpu_model(),
+        "mhz": cpu_mhz(),
+        "cores": usable_cores(),
+        "memory": usable_memory(),
+        "python": platform.python_version(),
+    }
+
+
+def current_facts(folder: str) -> dict[str, Any]:
+    """Return what changes all the time: load, free memory, free disk at *folder*."""
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+    space = os.statvfs(folder)
+    return {
+        "load": load,
+        "free_memory": available_memory(),
+        "disk": space.f_bavail * space.f_frsize,
+    }
+
+
+def measure_speed() -> float:
+    """Millions of steps a second of a fixed computation: the best of a few rounds.
+
+    Steps of an interpreter, which tell machines apart, not programs: 20 ms for each round.
+    """
+    best = float("inf")
+    for _ in range(_TIMING_ROUNDS):
+        begun = time.perf_counter()
+        state = 1
+        for step in range(_STEPS):
+            state = (state * 1103515245 + step) & 0x7FFFFFFF
+        best = min(best, time.perf_counter() - begun)
+    return round(_STEPS / best / 1e6, 3)
+
+
+# What is seen of a job while it runs: that it ended, how far it is, what it asks for.
+
+_STOPPED_SECONDS = 5.0
+"""Seconds for which a supervisor may be stopped."""
+_MOST_BYTES = 1 << 16
+"""Bytes of a profile that are told at a time."""
+
+
+class WatchedJob:
+    """One job that somebody wants to hear of."""
+
+    def __init__(self, token: str, job: StoredJob, sent_bytes: int = 0) -> None:
+        """*sent_bytes*: bytes of the profile that are known already."""
+        self.token = token
+        self.job = job
+        self.descriptor = -1
+        self._profile = job.folder / remote_jobs.FILES[remote_jobs.PROFILE]
+        self._requirements = job.folder / remote_jobs.FILES[remote_jobs.REQUIREMENTS]
+        self._sent_bytes = sent_bytes
+        self._requirements_stamp: tuple[int, int] | None = None
+        self._unfinished_stamp: tuple[int, int] | None = None
+        self._stop_detector = processes.StopDetector(_STOPPED_SECONDS)
+        with suppress(OSError, ValueError, AttributeError):
+            self.descriptor = os.pidfd_open(int(job.lock.read_text()))
+
+    def new_events(self) -> list[dict[str, Any]]:
+        """New lines of the profile, and requirements that were written anew."""
+        events: list[dict[str, Any]] = []
+        with suppress(OSError):
+            if self._profile.stat().st_size > self._sent_bytes:
+                events += self._progress()
+        with suppress(OSError):
+            events += self._new_requirements()
+        return events
+
+    def _new_requirements(self) -> list[dict[str, Any]]:
+        status = self._requirements.stat()
+        stamp = (status.st_mtime_ns, status.st_size)
+        if stamp == self._requirements_stamp:
+            return []
+        text = self._requirements.read_text("utf-8", "replace")[:_MOST_BYTES]
+        # The program may be in the middle of writing it: half of `>= 512MB` is another demand.
+        if not text.endswith("\n") and stamp != self._unfinished_stamp:
+            self._unfinished_stamp = stamp
+            return []
+        self._requirements_stamp = stamp
+        return [{"event": "demands", "token": self.token, "text": text}]
+
+    def _progress(self) -> list[dict[str, Any]]:
+        with self._profile.open("rb") as file:
+            file.seek(self._sent_bytes)
+            lines, end, _ = file.read(_MOST_BYTES).rpartition(b"\n")
+        if not end:
+            return []  # the line is not whole yet
+        self._sent_bytes += len(lines) + 1
+        text = lines.decode("utf-8", "replace")
+        return [{"event": "profile", "token": self.token, "text": text, "told": self._sent_bytes}]
+
+    def final_state(self) -> str:
+        """``ended`` or ``lost``; empty while it runs."""
+        state = self.job.state()
+        if state == "running":
+            self._look_after_keeper()
+        if state == "lost":
+            remote_jobs.kill_leftovers(self.job)
+        return state if state in ("ended", "lost") else ""
+
+    def _look_after_keeper(self) -> None:
+        """Kill a supervisor that its experiment has stopped: it keeps no TIMEOUT any more."""
+        with suppress(OSError, ValueError):
+            pid = int(self.job.lock.read_text())
+            if self._stop_detector.is_stuck(pid) and self.job.is_running():
+                os.kill(pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
 
 GREETING = b"zenturio agent\n"
 _POLL_SECONDS = 0.1
@@ -103,11 +237,11 @@ class HostAgent:
         return {"folder": str(self._folder), "jobs": jobs, "machine": machine_facts(nvml="")}, []
 
     def _facts(self, request: dict[str, Any], _blobs: list[bytes]) -> Answer:
-        values: dict[str, Any] = host_facts.current_facts(str(self._folder))
+        values: dict[str, Any] = current_facts(str(self._folder))
         if request["whole"]:
-            values.update(host_facts.static_facts())
+            values.update(static_facts())
         if request["calibrate"]:
-            values["speed"] = host_facts.measure_speed()
+            values["speed"] = measure_speed()
         if request["probe"]:
             values.update(self._probe_facts(request["probe"]))
         return {"facts": values}, []
@@ -173,7 +307,7 @@ class HostAgent:
             raise ValueError(f"{request['token']} is not prepared")
         # A repeated start after a lost answer finds another state: the job runs once.
         if state == "prepared":
-            supervisor.start_supervisor(job, request["request"])
+            remote_jobs.start_supervisor(job, request["request"])
         return self._watch(request, [])
 
     def _watch(self, request: dict[str, Any], _blobs: list[bytes]) -> Answer:
@@ -197,7 +331,7 @@ class HostAgent:
         return {"state": self._store.job(request["token"]).state()}, []
 
     def _cancel(self, request: dict[str, Any], _blobs: list[bytes]) -> Answer:
-        supervisor.cancel_job(self._store.job(request["token"]))
+        remote_jobs.cancel_job(self._store.job(request["token"]))
         return {}, []
 
     def _signal(self, request: dict[str, Any], _blobs: list[bytes]) -> Answer:
@@ -259,12 +393,12 @@ class HostAgent:
         job = self._store.job(request["token"])
         self._unwatch(self._watched.get(request["token"]))
         if job.is_running():
-            supervisor.cancel_job(job)
-            supervisor.kill_stopped(job)
+            remote_jobs.cancel_job(job)
+            remote_jobs.kill_stopped(job)
             return {"gone": False}, []
         keeper_lost = job.lock.exists() and not job.reply.exists()
         if keeper_lost:
-            supervisor.kill_leftovers(job)
+            remote_jobs.kill_leftovers(job)
         remove_tree(job.path)
         return {"gone": True}, []
 

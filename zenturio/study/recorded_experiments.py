@@ -1,21 +1,23 @@
-"""Measure again what ran already, from the output that was kept; nothing is run."""
+"""Experiments that ran: measured again, files made again, digests checked."""
 
 from __future__ import annotations
 
 import json
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Self, cast
 
-from zenturio.annotate.model import MEASURED, Metric
-from zenturio.annotate.scan import scan
-from zenturio.errors import InputError
+from zenturio.annotate.hole_search import Filler
+from zenturio.annotate.model import MEASURED, Application, Metric
+from zenturio.annotate.scan import scan, scan_kept
+from zenturio.errors import InputError, SpaceError
 from zenturio.execute.experiment_codec import value_from_json, values_to_json
 from zenturio.experiment import (
     Evidence,
+    Experiment,
     ExperimentGenerator,
     MetricReader,
     MetricValue,
@@ -25,7 +27,9 @@ from zenturio.experiment import (
 )
 from zenturio.experiment.experiment import as_counted
 from zenturio.record import ExperimentRecord, Repository, StudyDefinition
-from zenturio.record.entities import OUTCOME_STATES
+from zenturio.record.entities import OUTCOME_STATES, REDACTION_EVENT
+from zenturio.record.result_rows import ResultIdentity
+from zenturio.record.sql_repository import SQLRepository
 from zenturio.study.study_definition import (
     DIGESTS,
     PROGRAM,
@@ -177,3 +181,147 @@ class _Again:
             return replace(outcome, metrics=metrics)
         cause = self._judge.lacking(metrics)
         return replace(outcome, metrics=metrics, status="failed" if cause else "ok", cause=cause)
+
+
+# The files of an experiment that ran, made again from what the repository kept.
+
+
+class UnfilledError(Exception):
+    """The files cannot be made again; says why."""
+
+
+def files_of(definition: StudyDefinition, record: ExperimentRecord) -> dict[str, str]:
+    """Return the annotated files by path, filled as *definition* fills them."""
+    application = kept_application(definition)
+    seed = application.repeat.seed  # a value of the row, but no dimension of the space
+    values = {name: value for name, value in record.values.items() if name != seed}
+    try:
+        point = application.space.find(values)
+    except SpaceError as error:
+        reason = error.diagnostics[0].message
+        message = f"the study's directives have changed since it ran: {reason}"
+        raise UnfilledError(message) from error
+    seeds = application.repeat.texts(record.repeat)
+    filled = Filler(application).files(point, seeds)
+    return {file.path: file.content.decode("utf-8", "backslashreplace") for file in filled}
+
+
+def kept_application(definition: StudyDefinition) -> Application:
+    """Return the application as the repository kept it: its annotated files, and its overrides."""
+    try:
+        return scan_kept(definition.sources, definition.notes.get("overrides", ()))
+    except InputError as error:
+        raise UnfilledError(str(error)) from error
+
+
+# Digests of results, computed again from what a repository recorded of their programs.
+#
+# The annotated files stand in the definition, the others with their digests in the recipe, the
+# values in the row. So nothing of this asks for the program as it is now, and nothing is run.
+
+SAMPLE = 200
+"""Results of each version whose digests are computed again."""
+
+
+@dataclass
+class IdentityCheck:
+    """How the digests of a sample compare with what was recorded."""
+
+    right: int = 0
+    unknown: int = 0
+    """Results of which not enough was recorded."""
+    wrong: tuple[str, ...] = ()
+    """What is wrong, in words."""
+
+
+def check_identity(repository: Repository, sample: int = SAMPLE) -> IdentityCheck:
+    """Compute digests, keys and recipes of a sample of each version again."""
+    result = IdentityCheck()
+    if not isinstance(repository, SQLRepository):
+        return result
+    for study in repository.studies():
+        names, without = repository.result_identities(study.name, sample)
+        result.unknown += without
+        if any(event.kind == REDACTION_EVENT for event in repository.events(study.name)):
+            result.unknown += len(names)  # its parts are not what was hashed any more
+            continue
+        programs = _Programs(repository, study.name)
+        for name in names:
+            experiment = programs.experiment(name)
+            if experiment is None:
+                result.unknown += 1
+            elif _differs(experiment, name):
+                text = f"study {study.name}: {name.digest} is not the digest of what was recorded"
+                result.wrong += (text,)
+            else:
+                result.right += 1
+    return result
+
+
+def _differs(experiment: Experiment, name: ResultIdentity) -> bool:
+    assert experiment.program is not None, "a generator tells it"
+    computed = experiment.digest, experiment.key, experiment.program.digest
+    return computed != (name.digest, name.key, json.loads(name.document)["digest"])
+
+
+class _Programs:
+    """The programs of a study as they were recorded."""
+
+    def __init__(self, repository: Repository, study: str) -> None:
+        self._repository = repository
+        self._study = study
+        self._generators: dict[
+            tuple[object, ...], tuple[Application, ExperimentGenerator] | None
+        ] = {}
+
+    def experiment(self, name: ResultIdentity) -> Experiment | None:
+        """The experiment that the values of a result make; None where that cannot be told."""
+        record = self._repository.experiment_record(self._study, name.digest)
+        started = record.outcome.started if record.outcome else None
+        definition = self._repository.definition(self._study, started)
+        overrides = definition.notes.get("overrides", ())
+        at = (name.document, *sorted(definition.sources.items()), *overrides)
+        if at not in self._generators:
+            try:
+                kept = kept_application(definition)
+            except UnfilledError:
+                self._generators[at] = None
+            else:
+                self._generators[at] = kept, recorded_generator(kept, json.loads(name.document))
+        generator = self._generators[at]
+        return None if generator is None else _experiment_of(*generator, record)
+
+
+def _experiment_of(
+    application: Application, generator: ExperimentGenerator, record: ExperimentRecord
+) -> Experiment | None:
+    seed = application.repeat.seed
+    values = {name: value for name, value in record.values.items() if name != seed}
+    try:
+        point = application.space.find(values)
+    except SpaceError:  # a run with other values for a set
+        return None
+    every = generator.experiments(point, record.index)
+    return next((experiment for experiment in every if experiment.repeat == record.repeat), None)
+
+
+def recorded_generator(application: Application, recipe: Mapping[str, Any]) -> ExperimentGenerator:
+    """Return a generator of *application*, whose other files are known by a recipe alone."""
+    modes = {path: _mode(kind) for path, (kind, *_) in recipe["filled"].items()}
+    files = tuple(_with_modes(application, modes))
+    annotated = replace(application, files=files, links=(), folders=(), uses=())
+    constants = {
+        path: (_mode(kind), bytes.fromhex(digest))
+        for path, (kind, digest) in recipe["constants"].items()
+    }
+    return ExperimentGenerator(annotated, recorded=(constants, recipe["used"]))
+
+
+def _with_modes(application: Application, modes: Mapping[str, int]) -> Iterator[Any]:
+    for file in application.files:
+        if file.path in modes:
+            yield replace(file, source=replace(file.source, mode=modes[file.path]))
+
+
+def _mode(kind: str) -> int:
+    return {"link": 0o120777, "executable": 0o755}.get(kind, 0o644)
