@@ -24,11 +24,11 @@ main()
 @pytest.mark.parametrize(
     ("command", "loads", "most_modules"),
     [
-        (["list"], [], 80),
-        (["status"], [], 83),
-        (["status", "small"], [], 83),
-        (["run", "small.py"], ["numpy"], 185),
-        (["results", "small"], ["numpy"], 92),
+        (["list"], [], 58),
+        (["status"], [], 60),
+        (["status", "small"], [], 60),
+        (["run", "small.py"], ["numpy"], 134),
+        (["results", "small"], ["numpy"], 75),
     ],
 )
 def test_short_commands_on_sqlite_load_little(ran, command, loads, most_modules):
