@@ -16,7 +16,7 @@ PACKAGE = Path(__file__).parent.parent / "zenturio"
 READERS = (
     "experiment/experiment.py", "experiment/metrics.py",
     "execute/spawn.py", "execute/local_runner.py",
-    "show/portal", "study/overview.py", "study/overview.py",
+    "show/portal", "study/overview.py", "study/log_follower.py",
 )  # fmt: skip
 """Packages and modules that see output, artifacts and metrics as the experiment left them."""
 

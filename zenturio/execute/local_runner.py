@@ -5,20 +5,23 @@ from __future__ import annotations
 import logging
 import os
 import platform
-import re
-import shlex
 import signal
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 from time import time
 from typing import Any
 
-from zenturio.annotate.commands import BUILTINS
 from zenturio.execute import file_staging
 from zenturio.execute.builds import BuildCache, BuildFailure, BuildResult
 from zenturio.execute.call import exception_name, read_metrics
+from zenturio.execute.command_line import (
+    allowed_threads,
+    observe_request,
+    plain_words,
+    step_request,
+)
 from zenturio.execute.file_staging import InputCache, disk_errors, is_small
 from zenturio.execute.folder_files import folder_fault, missing_outputs
 from zenturio.execute.launcher_client import (
@@ -58,55 +61,6 @@ from zenturio.experiment import (
 )
 from zenturio.experiment.experiment import describe_failure
 from zenturio.experiment.inside import OutsideError, open_inside
-
-# How a launcher is told of a command: whether it needs a shell, and its words where not.
-
-_STACK = 8 * 2**20
-"""Bytes for a stack, besides what MEMORY allows, for each CPU."""
-
-_UNQUOTED = re.compile(r"[A-Za-z0-9_./+,:@%^= \t-]*")
-"""Nothing here means something to a shell; ``=`` does in the first word only."""
-_QUOTED = re.compile(
-    r"""(?: [A-Za-z0-9_./+,:@%^=\ \t-]  |  '[^'\n]*'  |  "[^"$`\\\n]*"  )*""", re.VERBOSE
-)
-
-
-def plain_words(command: str) -> list[str] | None:
-    """Return the words of *command*.
-
-    Nothing where it holds syntax or a built-in of the shell.
-    """
-    if _UNQUOTED.fullmatch(command):
-        parts = command.split()
-    elif _QUOTED.fullmatch(command):
-        parts = shlex.split(command)
-    else:
-        return None
-    if not parts or "=" in parts[0] or parts[0] in BUILTINS:
-        return None
-    return parts
-
-
-def step_request(step: Step) -> dict[str, Any]:
-    """A step as a launcher understands it."""
-    return {
-        "command": step.command,
-        "words": plain_words(step.command),
-        "timeout": step.timeout,
-        "memory": step.memory,
-        "data": None if step.memory is None else step.memory + (step.cpus or 1) * _STACK,
-    }
-
-
-def allowed_threads(steps: Iterable[Step], default: int) -> int:
-    """Return the CPUs that *steps* ask for, or *default* where they do not say."""
-    return max([step.cpus for step in steps if step.cpus is not None], default=default)
-
-
-def observe_request(recipe: Recipe) -> dict[str, str]:
-    """Return what a launcher is asked to observe: an observer for each metric."""
-    return {metric.name: metric.observed for metric in recipe.metrics if metric.observed}
-
 
 # From what a run left to its outcome: wherever it ran, the same for the same fault.
 

@@ -14,6 +14,7 @@ from threading import Condition, Event, Lock, Thread
 from typing import Any, Protocol
 
 from zenturio.errors import PlaceError
+from zenturio.execute.command_line import plain_words, step_request
 from zenturio.execute.hosts.connection import (
     Answer,
     Connection,
@@ -22,7 +23,6 @@ from zenturio.execute.hosts.connection import (
     valid_facts,
 )
 from zenturio.execute.hosts.hosts_file import HostMachine, HostsOptions, fact_values
-from zenturio.execute.local_runner import plain_words, step_request
 from zenturio.execute.machines import machine_parts
 from zenturio.execute.run_facts import check_run_facts
 from zenturio.execute.wire import MalformedError, is_token
