@@ -54,6 +54,16 @@ def test_times_of_a_task_by_its_name_come_before_those_of_its_program():
     assert by_metric.by_cores(WorkflowTask("a")) == {0: 4.0}
 
 
+def test_rows_without_a_number_of_cores_or_a_speed_are_no_points_of_a_curve():
+    nan = float("nan")
+    columns = {"cores": [nan, "all", 2.0, 1, 4, 8], "seconds": [3.0, 5.0, 2.0, 0.0, 1.0, 7.0],
+               "speed": [1.0, 1.0, 1.0, 1.0, nan, None]}  # fmt: skip
+    times = MeasuredTimes("solve", columns, ["cores"])
+    assert times.by_cores(FLOW.task(0)) == {0: 4.0, 2: 2.0, 1: 0.0}
+    # A curve has times above 0, so here it would have one point.
+    assert with_times(FLOW, times).workflow.task(0).curve is None
+
+
 def test_a_study_that_does_not_know_the_tasks_is_told():
     solve = MeasuredTimes("solve", {"m": [1, 2], "wtime": [1.0, 2.0]}, ["m"])
     with pytest.raises(InputError, match="several values of m, and task 'a' does not say which"):

@@ -95,7 +95,7 @@ def _on_cores(task: WorkflowTask, seconds: Mapping[int, float]) -> float:
 
 
 def _curve(seconds: Mapping[int, float]) -> ScalingCurve | None:
-    counts = sorted(count for count in seconds if count > 0)
+    counts = sorted(count for count, value in seconds.items() if count > 0 and value > 0)
     if len(counts) < 2:
         return None
     return ScalingCurve(tuple(counts), tuple(seconds[count] for count in counts))
@@ -131,7 +131,8 @@ class MeasuredTimes:
         speeds = columns[SPEED] if SPEED in columns else [1.0] * len(columns[metric])
         values = [columns[p] for p in self._parameters]
         for seconds, speed, *point in zip(columns[metric], speeds, *values, strict=True):
-            if isinstance(seconds, int | float) and math.isfinite(seconds) and seconds >= 0:
+            # A failed experiment has no time, and a metric that was not measured is None or NaN.
+            if _is_amount(seconds) and _is_amount(speed):
                 row = dict(zip(self._parameters, map(_plain, point), strict=True))
                 row["seconds"] = float(seconds) * float(speed)
                 self._of_task[str(row.get("task", ""))].append(row)
@@ -154,8 +155,14 @@ class MeasuredTimes:
                 rows = [row for row in rows if row[name] == point[name]]
         seconds: dict[int, list[float]] = defaultdict(list)
         for row in rows:
-            seconds[int(row[self._cores]) if self._cores else 0].append(row["seconds"])
+            cores = row[self._cores] if self._cores else 0
+            # An inactive parameter, and a text such as "all", say no number of cores.
+            seconds[int(cores) if _is_amount(cores) else 0].append(row["seconds"])
         return {count: median(measured) for count, measured in seconds.items()}
+
+
+def _is_amount(value: Any) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value) and value >= 0
 
 
 def _plain(value: Any) -> Any:
