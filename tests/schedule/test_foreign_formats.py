@@ -214,6 +214,7 @@ def test_the_log_of_a_makeflow_tells_times_of_the_last_runs_and_sizes(tmp_path):
         ("\t$CONVERT -swirl 90 in.jpg 90.jpg\n", "", "rule of '90.jpg' has no command"),
         ("90.jpg\n\n180", "90.jpg\n\tls\n180", "a rule has one command"),
         ("@CORES=4", "@CORES=many", "CORES 'many' is not a number"),
+        ("@CORES=4", "@CORES=1e20", "CORES '1e20' is not a number from 0 to 1e+07"),
         ('"/usr/bin', '"/usr', None),
         ('convert"', "convert", "flow.makeflow:2:1: no closing quotation"),
         (MAKEFLOW, "A=1\n", "no rules"),

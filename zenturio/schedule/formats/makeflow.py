@@ -20,6 +20,8 @@ LOG_ENDING = ".makeflowlog"
 _VARIABLE = re.compile(r"\$(?:\$|(\w+)|\{(\w+)\}|\((\w+)\))")
 _ASSIGNMENT = re.compile(r"(?:export\s+)?@?(\w+)\s*(\+?=)(.*)", re.DOTALL)
 _DEFAULT_CATEGORY = "default"
+_MAX_COUNT = 10**7
+"""Cores or accelerators of a task, as in other formats."""
 _MAX_EXPANDED = 10**6
 """Characters of a line after its variables are replaced; ``A=$A$A`` doubles with each line."""
 
@@ -172,45 +174,49 @@ class _MakeflowReader:
         self._line = rule.line
         command = rule.command.removeprefix("LOCAL ").split()
         has_category = rule.category != _DEFAULT_CATEGORY
-        cores = self._number(values.get("CORES", "1"), "CORES")
+        cores = self._number(values.get("CORES", "1"), "CORES", _MAX_COUNT)
         return WorkflowTask(
             rule.targets[0],
             seconds,
             program=rule.category if has_category or not command else Path(command[0]).name,
             cores=max(int(cores), 1),
             memory=self._number(values.get("MEMORY", "0"), "MEMORY") * 1e6,
-            accelerators=int(self._number(values.get("GPUS", "0"), "GPUS")),
+            accelerators=int(self._number(values.get("GPUS", "0"), "GPUS", _MAX_COUNT)),
         )
 
     def _expanded(self, text: str, rule: _Rule | None = None) -> str:
         """Return *text* with its variables replaced; unknown ones are empty, as in the shell."""
         scopes = [rule.variables] if rule else []
         scopes += [self._variables[self._category], self._variables[_DEFAULT_CATEGORY]]
+        length = len(text)
 
         def value(match: re.Match[str]) -> str:
+            nonlocal length
             name = match[1] or match[2] or match[3]
             if name is None:
                 return "$"
-            return next((scope[name] for scope in scopes if name in scope), "")
+            replacement = next((scope[name] for scope in scopes if name in scope), "")
+            # Counted here: a line may name a long variable so often that no memory holds it.
+            length += len(replacement)
+            if length > _MAX_EXPANDED:
+                self._wrong(f"variables make this line longer than {_MAX_EXPANDED:,} characters")
+            return replacement
 
-        expanded = _VARIABLE.sub(value, text)
-        if len(expanded) > _MAX_EXPANDED:
-            self._wrong(f"variables make this line longer than {_MAX_EXPANDED:,} characters")
-        return expanded
+        return _VARIABLE.sub(value, text)
 
     def _words(self, text: str) -> list[str]:
         try:
             return shlex.split(text, comments=True)
         except ValueError as error:
-            self._wrong(f"{str(error).lower()}")
+            self._wrong(str(error).lower())
 
-    def _number(self, text: str, what: str) -> float:
+    def _number(self, text: str, what: str, high: float = 1e300) -> float:
         try:
             number = float(text)
         except ValueError:
             number = -1.0
-        if not 0 <= number < 1e300:
-            self._wrong(f"{what} {text!r} is not a number from 0 on")
+        if not 0 <= number <= high:
+            self._wrong(f"{what} {text!r} is not a number from 0 to {high:g}")
         return number
 
     def _log(self) -> _RunLog:

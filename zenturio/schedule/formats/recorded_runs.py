@@ -186,8 +186,8 @@ def _work_folder(folder: Path, row: _TraceRow) -> Path | None:
 def _joined_by_processes(dag: Path, rows: list[_TraceRow]) -> Edges | None:
     """Return edges from the graph of processes; None if there is none.
 
-    Tasks of two processes that have tags in common are joined where their tags are equal, others
-    each with each.
+    Tasks of two processes that have tags in common are joined where their tags are equal. Without
+    common tags, each task of the later process waits for all of the earlier one.
     """
     if not dag.is_file():
         return None
@@ -204,13 +204,26 @@ def _joined_by_processes(dag: Path, rows: list[_TraceRow]) -> Edges | None:
     edges: Edges = {}
     for node, process in process_of.items():
         for source in _processes_before(node, arrows, process_of):
-            pairs = list(itertools.product(tasks[process_of[source]], tasks[process]))
-            same = [(a, b) for a, b in pairs if a.tag and a.tag == b.tag]
-            for a, b in same or pairs:
+            pairs = _pairs_by_tag(tasks[process_of[source]], tasks[process])
+            # Counted as they come: all pairs of two large processes fit into no memory.
+            for a, b in itertools.islice(pairs, MAX_EDGES + 1):
                 edges[a.task.name, b.task.name] = 0.0
             if len(edges) > MAX_EDGES:
                 raise InputError(f"{dag}: more than {MAX_EDGES:,} edges")
     return edges
+
+
+def _pairs_by_tag(
+    before: list[_TraceRow], after: list[_TraceRow]
+) -> Iterator[tuple[_TraceRow, _TraceRow]]:
+    """Yield the pairs of tasks with equal tags; all pairs if the processes share no tag."""
+    by_tag: dict[str, list[_TraceRow]] = defaultdict(list)
+    for row in before:
+        by_tag[row.tag].append(row)
+    shared = {row.tag for row in after if row.tag} & by_tag.keys()
+    if not shared:
+        return itertools.product(before, after)
+    return ((a, b) for b in after if b.tag in shared for a in by_tag[b.tag])
 
 
 def _processes_before(
