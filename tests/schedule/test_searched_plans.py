@@ -20,6 +20,7 @@ from zenturio.schedule.model.plan import check
 from zenturio.schedule.model.platform import NetworkLink, Platform, PlatformMachine, identical
 from zenturio.schedule.model.problem import Problem
 from zenturio.schedule.model.workflow import Workflow, WorkflowTask
+from zenturio.schedule.static import genetic
 from zenturio.schedule.static.genetic import (
     GeneticScheduler,
     GeneticSchedulerSettings,
@@ -160,7 +161,7 @@ def test_islands_find_the_same_plan_on_any_number_of_cores(islands, monkeypatch)
     problem = generated("layered:tasks=20,machines=3,ccr=2,seed=1")
     plans = []
     for cores in (1, 4):
-        monkeypatch.setattr(os, "cpu_count", lambda cores=cores: cores)
+        monkeypatch.setattr(genetic, "usable_cores", lambda cores=cores: cores)
         plans.append(check(make(f"ga:evaluations=600,islands={islands}", seed=3).plan(problem)))
     assert plans[0].start.tolist() == plans[1].start.tolist()
     assert plans[0].processor.tolist() == plans[1].processor.tolist()

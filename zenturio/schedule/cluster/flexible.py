@@ -20,10 +20,10 @@ from zenturio.settings.schema import setting
 @dataclass(frozen=True)
 class FlexibleSettings:
     shrink: float = setting(
-        0.5, "fewest processors of a job, as a part of those that were asked for", low=0, high=1
+        0.5, "least processors of a job, as a fraction of those it asked for", low=0, high=1
     )
     grow: float = setting(
-        2.0, "most processors of a job, by those that were asked for", low=1, high=1e6
+        2.0, "most processors of a job, as a multiple of those it asked for", low=1, high=1e6
     )
     serial: float = setting(0.05, "serial part of a job, on one processor", low=0, high=1)
 
@@ -160,8 +160,8 @@ class MalleableJobs(_Flexible):
 
     Running jobs shrink so that those that wait can start, in the order of submission, and grow when
     others end (equipartition). For programs that can change their number of processors at any time,
-    for changes cost nothing here. Not for others: use moldable. Cost: events x running jobs. C.
-    McCann, R. Vaswani, J. Zahorjan: A dynamic processor allocation policy for multiprogrammed
+    for changes cost nothing here. Not for others: use moldable-jobs. Cost: events x running jobs.
+    C. McCann, R. Vaswani, J. Zahorjan: A dynamic processor allocation policy for multiprogrammed
     shared-memory multiprocessors. ACM TOCS 11(2), 1993.
     """
 

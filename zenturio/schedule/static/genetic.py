@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -30,6 +29,7 @@ from zenturio.schedule.static.list_scheduling import (
 )
 from zenturio.schedule.static.metric_search import MetricSearch
 from zenturio.settings.schema import setting
+from zenturio.system.machine import usable_cores
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -218,7 +218,7 @@ class GeneticSchedulerSettings:
 
 
 _ISLAND_SEEDS = 7_919
-"""Between the seeds of islands; those of users are small numbers."""
+"""Distance between the seeds of two islands; seeds of users are small numbers."""
 _EXCHANGES = 20
 """How often islands exchange their best plans."""
 
@@ -244,8 +244,6 @@ class _Island:
         self.children = 0
         self.found = 0
         """The evaluation that found the best plan; 0: one of the first."""
-        self.seconds = 0.0
-        """Of a processor, for all evaluations."""
 
     @property
     def best(self) -> tuple[float, float]:
@@ -286,7 +284,7 @@ class _Island:
         return thread_time() - began
 
     def receive(self, plan: tuple[Any, Any], score: tuple[float, float]) -> None:
-        """Take a plan in for the worst, unless it is here already."""
+        """Replace the worst plan by *plan*, unless that is worse or here already."""
         worst = self._rank()[-1]
         if score < tuple(self._scores[worst].tolist()) and not (self._scores == score).all(1).any():
             self._orders[worst], self._genes[worst] = plan
@@ -307,8 +305,9 @@ class _Evolution:
         self._steps: list[list[float]] = []
         """Processor seconds of each island in each step."""
         self._between = 0.0
-        """Seconds of exchanges, which nobody shares."""
+        """Processor seconds of exchanges, which are serial."""
         self._clock = 0.0
+        """Seconds by the clock of all steps."""
         self._run(_Island.begin, [() for _ in islands])
 
     @property
@@ -341,7 +340,7 @@ class _Evolution:
         if len(self._islands) == 1:
             self._steps.append([step(self._islands[0], *arguments[0])])
         else:
-            with ThreadPoolExecutor(min(len(self._islands), os.cpu_count() or 1)) as pool:
+            with ThreadPoolExecutor(min(len(self._islands), usable_cores())) as pool:
                 pairs = zip(self._islands, arguments, strict=True)
                 futures = [pool.submit(step, island, *values) for island, values in pairs]
                 self._steps.append([future.result() for future in futures])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -23,6 +22,7 @@ from zenturio.schedule.static.genetic import (
     start_order,
 )
 from zenturio.settings.schema import setting
+from zenturio.system.machine import usable_cores
 
 _SLICE_SECONDS = 0.05
 """Compiled code cannot be interrupted: it returns after about this time."""
@@ -106,10 +106,9 @@ def search_in_threads(problem: Problem, plans: Iterable[Plan], seconds: float, s
     deadline, goal = monotonic() + seconds, lower_bound(problem)
     ranked = sorted(plans, key=lambda plan: plan.makespan)
     case = decoding_problem_of(problem)
-    threads = os.process_cpu_count() if hasattr(os, "process_cpu_count") else os.cpu_count()
     searches = [
         InsertionSearch(problem, ranked[i % len(ranked)], seed + i, case)
-        for i in range(min(threads or 1, 64))
+        for i in range(min(usable_cores(), 64))
     ]
     with ThreadPoolExecutor(len(searches)) as pool:
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from math import inf
@@ -28,6 +27,7 @@ from zenturio.schedule.static.insertion import Tabu, can_insert, search_in_threa
 from zenturio.schedule.static.list_scheduling import heft
 from zenturio.schedule.static.shared_links import plan_for_shared_links
 from zenturio.settings.schema import setting
+from zenturio.system.machine import usable_cores
 
 _LIST_ALGORITHMS = ("cpop", "peft", "min-min", "max-min", "sufferage", "lazy", "dcp", "xdcp")
 """Those beside HEFT, the fastest first."""
@@ -104,7 +104,7 @@ class Portfolio:
 
 _MAX_ISLANDS = 64
 _PLANNED_SHARE = 0.3
-"""The part of the time for plans that know no shared links, where links are shared."""
+"""Share of the time for plans that suppose links of their own, where links are shared."""
 _MAX_PLAYED = 12
 """Plans that are played with shared links."""
 
@@ -191,7 +191,7 @@ class _Search:
         settings = GeneticSchedulerSettings(
             seconds=seconds,
             population=int(min(max(affordable, 4), 40)),
-            islands=min(os.cpu_count() or 1, _MAX_ISLANDS),
+            islands=min(usable_cores(), _MAX_ISLANDS),
         )
         began = monotonic()
         plan = GeneticScheduler(settings, seed).plan(self._problem)
