@@ -29,7 +29,7 @@ from zenturio.record import DriverProcess, maintenance
 from zenturio.record.open import open_repository
 from zenturio.study.driver.stop_requests import CancelRequests
 from zenturio.study.service.slot_policy import POLICIES, UserShare
-from zenturio.study.service.study_service import StudyService
+from zenturio.study.service.study_service import PREPARING, StudyService
 from zenturio.study.service.submission_queue import (
     LOCK,
     cancel_submission,
@@ -189,6 +189,28 @@ def test_a_user_with_many_studies_has_no_more_slots_than_one_with_a_single_study
     assert last <= 2 * 6 + 2, starts
     facts = {s.study: s.progress for s in lab.repository.submissions()}
     assert facts["single"]["slowdown"] < facts["many4"]["slowdown"]
+
+
+def test_studies_that_take_long_to_read_keep_only_their_own_user_waiting(lab, monkeypatch):
+    begun, gate, session = [], threading.Event(), StudyRequest.session
+
+    def slow(request, *arguments):
+        if "slow" in request.paths[0]:
+            begun.append(request.paths[0])
+            assert gate.wait(60)
+        return session(request, *arguments)
+
+    monkeypatch.setattr("zenturio.study.service.study_service.BEGINNING", 0.1)
+    for i in range(PREPARING + 2):
+        lab.submit(lab.write(f"slow{i}", 1))
+    lab.submit(lab.write("quick", 1), "bob")
+    monkeypatch.setattr(StudyRequest, "session", slow)
+    with lab.serving():
+        until(lambda: lab.turns()["quick"] == "done")
+        assert len(begun) == PREPARING
+        gate.set()
+        lab.until_over()
+    assert set(lab.turns().values()) == {"done"}
 
 
 def test_each_user_has_a_bound_of_studies_at_work_and_who_waits_is_told_for_what(lab):

@@ -15,7 +15,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import inf
-from threading import Event, Lock, Thread
+from threading import BoundedSemaphore, Event, Lock, Thread
 from time import monotonic, time
 from typing import Any, Literal
 
@@ -64,7 +64,9 @@ class SubmissionWorker:
         notify: Callable[[str], None] = lambda _words: None,
         *,
         as_users: bool = False,
+        preparing: BoundedSemaphore | None = None,
     ) -> None:
+        """*preparing* is held while the study is read and planned."""
         self.submission = submission
         self.number = submission.number
         self.place = place
@@ -76,6 +78,8 @@ class SubmissionWorker:
         self._as_users = as_users
         self._cancel_requests = cancel_requests
         self._notify = notify
+        self._preparing = preparing or BoundedSemaphore()
+        self._prepares = False
         self._studies = [submission.study]
         self._allotments: list[Allotment] = []
         self._runs: list[StudyDriver | Pipeline] = []
@@ -175,11 +179,21 @@ class SubmissionWorker:
             logging.getLogger(__name__).exception("submission %s", self.number)
             self.cause, end = f"a mistake of zenturio's: {error!r}", "failed"
         finally:
+            self._prepared()
             for allotment in self._allotments:
                 allotment.close()
         self.end = end
 
+    def _prepared(self) -> None:
+        """Let another study of the user be read and planned."""
+        if self._prepares:
+            self._prepares = False
+            self._preparing.release()
+
     def _run(self) -> tuple[str, SubmissionEnd]:
+        self._prepares = self._preparing.acquire()
+        if self._stopped:
+            return "", "stopped"
         request = StudyRequest.read(self.submission.request)
         repository = self._repository.in_project(request.project)
         session = request.session(repository, self._application(request))
@@ -229,6 +243,7 @@ class SubmissionWorker:
         self._total, self._done = plan.experiments, max(self._done, plan.cached)
 
     def _tell_plan(self, plan: RunPlan) -> None:
+        self._prepared()
         for remark in plan.remarks:
             self._notify(f"{plan.study}: {remark}")
 
@@ -254,6 +269,12 @@ POLL = 0.5
 """Seconds between two checks of the queue."""
 ACTIVE = 128
 """Studies of all users that are driven at the same time at the most; others keep their turn."""
+PREPARING = 2
+"""Studies of a user that are read and planned at the same time.
+
+A hundred at once would take turns at every step, and none would ask for a slot before the last
+ones do; one user's slow commands for versions keep nobody else waiting.
+"""
 LATER = 5.0
 """Seconds until what somebody else drives is tried again."""
 BEGINNING = 5.0
@@ -291,6 +312,9 @@ class StudyService:
         self._run_unverified = run_unverified and not self._as_users
         self._folders = SubmittedFolders(project_folder() / FOLDER)
         self._workers: dict[int, SubmissionWorker] = {}
+        self._preparing: defaultdict[str, BoundedSemaphore] = defaultdict(
+            partial(BoundedSemaphore, PREPARING)
+        )
         self._retry_at: dict[int, float] = {}
         self._retry_cause: dict[int, str] = {}
         self._fair = {name: FairShare(shares or {}) for name in places}
@@ -446,6 +470,7 @@ class StudyService:
             self._cancel_requests,
             self._notify,
             as_users=self._as_users,
+            preparing=self._preparing[submission.user],
         )
         self._workers[submission.number] = worker
         worker.start()
