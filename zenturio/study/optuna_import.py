@@ -150,7 +150,7 @@ def import_optuna(
 def _check_target(
     repository: Repository, name: str, source: OptunaStudy, digests: set[str]
 ) -> None:
-    """InputError where *name* is a study that is not of *source*."""
+    """Raise InputError where *name* is a study that was not imported from *source*."""
     try:
         notes = repository.definition(name).notes
     except NotFoundError:
@@ -159,7 +159,7 @@ def _check_target(
     if before.get("study") == source.name and before.get("first") in digests:
         return
     raise InputError(
-        f"there is a study {name} already, and it is not of these trials",
+        f"study {name} exists already, and does not hold these trials",
         hint=f"choose another name: --name {name}-optuna",
     )
 
