@@ -111,7 +111,7 @@ def test_a_search_that_does_not_end_is_given_up(without_re2, monkeypatch):
     monkeypatch.setattr(regular_expressions, "LONGEST_SECONDS", 0.05)
     pattern = compile_pattern("(a|aa)+$")
     for search in (pattern.search, lambda text: list(pattern.finditer(text))):
-        with pytest.raises(SlowPatternError, match=r"`\(a\|aa\)\+\$` was given up after 0.05 s"):
+        with pytest.raises(SlowPatternError, match=r"`\(a\|aa\)\+\$` was stopped after 0.05 s"):
             search("a" * 60 + "b")
 
 

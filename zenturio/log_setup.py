@@ -36,9 +36,9 @@ FILE = "ZENTURIO_LOG_FILE"
 _ROOT = "zenturio"
 _NAMES = ("debug", "info", "warning", "error")
 work_progress: ContextVar[Callable[[str, int, int], None]] = ContextVar(
-    "work_progress", default=lambda _words, _done, _total: None
+    "work_progress", default=lambda _label, _done, _total: None
 )
-"""Hears what long work is done, and how much of how much of it; the command line shows it."""
+"""Called with a label, the steps done and their total, by long work; the command line shows it."""
 _HINT = "for example ZENTURIO_LOG=info, or ZENTURIO_LOG=info,zenturio.record=debug"
 
 

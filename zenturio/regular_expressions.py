@@ -1,4 +1,4 @@
-"""Regular expressions of strangers: their time is bounded, whatever the text.
+"""Regular expressions in bounded time, whoever wrote them and whatever the text.
 
 RE2 matches in time that grows with the text alone. Where it cannot be installed (Python 3.15,
 musl), the package *regex* matches the same patterns, with a limit of time for each search: it
@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from zenturio.errors import InputError, PlaceError
 
 LONGEST_SECONDS = 10.0
-"""Of one search by *regex*; RE2 needs no limit. Far more than any sensible pattern takes."""
+"""Limit of one search by *regex*; far more than a sensible pattern takes. RE2 needs none."""
 _MOST_REPEATS = 1000
 """RE2's own limit of a counted repetition."""
 
@@ -25,11 +25,11 @@ class PatternError(Exception):
 
 
 class SlowPatternError(InputError):
-    """A search was given up after `LONGEST_SECONDS`."""
+    """A search that took longer than `LONGEST_SECONDS`."""
 
 
 class Match(Protocol):
-    """What a pattern has found; texts of a pattern of bytes are bytes."""
+    """A match of a pattern; its texts are bytes if the pattern is one for bytes."""
 
     def group(self, group: int = 0, /) -> Any: ...
 
@@ -43,7 +43,7 @@ class Match(Protocol):
 
 
 class Pattern(Protocol):
-    """The part of a pattern of Python that both matchers have."""
+    """The methods of Python's `re.Pattern` that both packages have."""
 
     @property
     def groups(self) -> int: ...
@@ -158,8 +158,8 @@ class _TimedPattern:
 
     def _slow(self) -> SlowPatternError:
         return SlowPatternError(
-            f"the pattern `{self._shown}` was given up after {LONGEST_SECONDS:g} s",
-            hint="repeat nothing that is itself repeated, as in (a+)+",
+            f"the search for `{self._shown}` was stopped after {LONGEST_SECONDS:g} s",
+            hint="avoid a repetition inside a repetition, such as (a+)+",
         )
 
 

@@ -376,6 +376,6 @@ def test_an_answer_that_does_not_fit_into_the_memory_is_an_error_with_a_hint(tmp
         capture_output=True,
         text=True,
     )
-    assert "the answer does not fit into the memory" in done.stdout, done.stderr
-    assert "ask for less" in done.stdout
+    assert "the result does not fit into memory" in done.stdout, done.stderr
+    assert "select fewer rows" in done.stdout
     assert done.stdout.endswith("()\n")  # and the next statement works

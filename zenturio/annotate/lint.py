@@ -466,11 +466,11 @@ def threads(application: Application) -> Iterator[Diagnostic]:
     An experiment without CPUS takes one slot, so several of them at a time share the cores.
     """
     commands = (*application.runs, *application.builds)
-    said = [command.cpus for command in commands if command.cpus is not None]
-    if not application.runs or any(cpus.names for cpus in said):
+    declared = [command.cpus for command in commands if command.cpus is not None]
+    if not application.runs or any(cpus.names for cpus in declared):
         return
-    given = [cpus.value({}) for cpus in said]
-    slots = int(max((n for n in given if isinstance(n, int | float)), default=1))
+    counts = [cpus.value({}) for cpus in declared]
+    slots = int(max((n for n in counts if isinstance(n, int | float)), default=1))
     domains = {p.name: p.domain for p in application.space.dimensions}
     for variable in _THREADS:
         name = application.environment.get(variable)
@@ -480,7 +480,7 @@ def threads(application: Application) -> Iterator[Diagnostic]:
         numbers = (domain.value(at) for at in range(min(domain.size, _MOST_NUMBERS)))
         most = max((number for number in numbers if isinstance(number, int)), default=0)
         if most > slots:
-            taken = amount(slots, "slot") if said else "one slot"
+            taken = amount(slots, "slot") if declared else "one slot"
             message = f"each experiment takes {taken}, and {variable} is up to {most}"
             hint = f"write RUN ... CPUS {name}, so that experiments at a time have their own cores"
             yield warning(message, _whole(application.runs[0].text), hint)

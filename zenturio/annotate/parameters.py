@@ -416,7 +416,7 @@ def unused(application: Application) -> Iterator[Diagnostic]:
 
 
 def unused_seed(application: Application) -> Iterator[Diagnostic]:
-    """A seed that nothing is told of: the program draws its own, and no repeat can be repeated."""
+    """A seed of REPEAT that nothing uses: repeats of a program that draws its own differ."""
     seed = application.repeat.seed
     if seed is not None and seed not in _used(application):
         yield warning(

@@ -38,7 +38,7 @@ from zenturio.errors import AnnotationError, Diagnostic, InputError, Passage, di
 from zenturio.log_setup import work_progress
 
 _REPORTED_FILES = 128
-"""After so many more files, who waits is told."""
+"""Files read between two reports of progress."""
 Kind = Literal["file", "side", "study"]
 
 

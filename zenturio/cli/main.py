@@ -81,7 +81,7 @@ def main() -> None:
 
 
 def _work_shown() -> AbstractContextManager[None]:
-    """Return what shows on a terminal how far long work is; on a pipe nothing is loaded for it."""
+    """Return a context that shows the progress of long work; on a pipe it loads nothing."""
     if not sys.stderr.isatty():
         return nullcontext()
     from zenturio.cli.output import work_shown

@@ -104,41 +104,41 @@ def share_progress(words: str) -> Iterator[Callable[[int, int], None]]:
 
 
 WAIT_SECONDS = 1.0
-"""After which a command says what it does: most are done before, and load nothing for it."""
+"""A command shows progress after this time: most finish sooner, and load nothing for it."""
 
 
 class WorkBar:
-    """A bar on the terminal for whatever work reports how far it is, once that has taken a second.
+    """A progress bar for work that reports to `work_progress`, shown once it has taken a second.
 
-    Files that are read and results that are copied are work of many verbs, which need not know.
+    Many commands read files or copy results, and none of them needs to know of the bar.
     """
 
     def __init__(self) -> None:
         self._shown = ExitStack()
         self._step: Callable[[int, int], None] | None = None
-        self._words, self._done, self._since = "", 0, 0.0
+        self._label, self._done, self._since = "", 0, 0.0
 
-    def __call__(self, words: str, done: int, total: int) -> None:
-        if words != self._words or done < self._done:
+    def __call__(self, label: str, done: int, total: int) -> None:
+        if label != self._label or done < self._done:  # other work, or the same once more
             self.close()
-            self._words, self._since = words, monotonic()
+            self._label, self._since = label, monotonic()
         self._done = done
         if done >= total:
             self.close()
         elif self._step is None and monotonic() - self._since >= WAIT_SECONDS:
-            self._step = self._shown.enter_context(share_progress(words))
+            self._step = self._shown.enter_context(share_progress(label))
         if self._step is not None:
             self._step(done, total)
 
     def close(self) -> None:
-        """Take the bar off the terminal."""
+        """Remove the bar from the terminal."""
         self._shown.close()
-        self._step, self._words, self._done = None, "", 0
+        self._step, self._label, self._done = None, "", 0
 
 
 @contextmanager
 def work_shown() -> Iterator[None]:
-    """On a terminal, show how far long work of the block is."""
+    """On a terminal, show the progress of long work in the block."""
     if not sys.stderr.isatty():
         yield
         return

@@ -182,16 +182,16 @@ def algorithms(
 
 
 WARMED = "wien2k:kpoints=2"
-"""A workflow that is planned in no time: what remains is compiling."""
+"""A small workflow: nearly all the time of its plan is compilation."""
 EFFORTS = {"evaluations": "50", "moves": "50", "generations": "2", "effort": "0.1"}
-"""Settings of algorithms that search, and values with which they end at once."""
+"""Settings of algorithms that search, with values that end the search at once."""
 
 
 def warm(json: Json = False) -> None:
     """Compile the scheduling algorithms before their first use.
 
-    Else the first plan with each algorithm compiles it. The code is kept beside the program, or in
-    the user's cache; an administrator runs this once after an installation.
+    Without it, the first plan with each algorithm compiles that algorithm. The code is kept beside
+    the program, or in the user's cache; an administrator runs this once after an installation.
 
     Example: zen warm
     """
@@ -228,8 +228,8 @@ def warm(json: Json = False) -> None:
         seconds = monotonic() - begin
         compiled.append({"name": name, "seconds": round(seconds, 3), "skipped": reason})
         if not json:
-            told = f"skipped: {reason}" if reason else f"{seconds:.1f} s"
-            typer.echo(f"{number}/{len(steps)} {name}: {told}")
+            result = f"skipped: {reason}" if reason else f"{seconds:.1f} s"
+            typer.echo(f"{number}/{len(steps)} {name}: {result}")
     if json:
         output.facts(compiled)
 

@@ -255,15 +255,15 @@ def sensitivity(
             repository, study, chosen, metric, rows=RowChoice(machine, read_round(round_))
         )
     if not json:
-        _tell_sensitivity(answer)
-    lines = [] if out is None else _sensitivity_picture(study, answer, out)
+        _print_sensitivity(answer)
+    lines = [] if out is None else _sensitivity_chart(study, answer, out)
     if json:
         output.facts(answer.facts() | ({"picture": str(out)} if out is not None else {}))
     elif lines:
         typer.echo("\n".join(["", *lines]))
 
 
-def _tell_sensitivity(answer: "Sensitivity") -> None:
+def _print_sensitivity(answer: "Sensitivity") -> None:
     of = f"{answer.metric} ({answer.unit})" if answer.unit else answer.metric
     tables: list[tuple[str, tuple[str, ...], list[tuple[str, ...]]]] = []
     if answer.shares:
@@ -292,7 +292,7 @@ def _tell_sensitivity(answer: "Sensitivity") -> None:
         typer.echo(note)
 
 
-def _sensitivity_picture(study: str, answer: "Sensitivity", out: Path) -> list[str]:
+def _sensitivity_chart(study: str, answer: "Sensitivity", out: Path) -> list[str]:
     """Write the chart to *out*, or return its lines for the terminal."""
     from zenturio.cli.charts import TERMINAL
     from zenturio.show.charts.search_charts import sensitivity_chart

@@ -434,7 +434,7 @@ def run(
         configuration=local_hosts_file() if hosts == LOCAL else None,
     )
     study = record or default_study(flow.name)
-    # Opened before the run: a database that cannot be used is told while nothing is lost.
+    # Opened before the run: if the database cannot be used, no results are lost.
     with closing(open_repository(None)) as repository:
         with place, output.waiting("running"):
             trace = run_workflow(flow, doing, place, algorithm)

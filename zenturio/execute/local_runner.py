@@ -147,8 +147,10 @@ def run_outcome(
 
 
 def _report_fault(reported: bytes) -> str:
-    """Say that metrics may be lacking, also some that nobody declared, and so nobody would miss."""
-    return "" if len(reported) < LONGEST_REPORT else f"${METRICS} of {LONGEST_REPORT} bytes or more"
+    """Return why metrics may be missing, also undeclared ones, which nobody would miss."""
+    if len(reported) < LONGEST_REPORT:
+        return ""
+    return f"${METRICS} has {LONGEST_REPORT:,} bytes or more, and is not read"
 
 
 def judge_run(

@@ -52,15 +52,16 @@ from zenturio.record.entities import NEWEST, RowChoice
 MOST_BLOCKS_EVER = 100_000
 """More blocks than anybody runs: a plan that has more was not made here."""
 CARRY_OVER_LEVEL = 0.05
-FEWEST_KINDS = 4
-"""Pairs of each kind without which nothing is said of carry-over."""
+"""Level of the rank-sum test for runs that disturb the next one."""
+FEWEST_PAIRS = 4
+"""Pairs of each kind that this test needs: those behind the same, and behind the other version."""
 MARGIN = 0.02
 """Ratios within 1.02 and 1 / 1.02 are the same."""
 NOT_INTERLEAVED = "unclear (not interleaved)"
 DISTURBED = "unclear (a run disturbs the next)"
 SETTLE_HINT = (
-    "what runs behind a run of the other version differs from what runs behind its own: zen compare"
-    " --run --settle runs each version once, uncounted, before each run that counts"
+    "runs that follow a run of the other version differ from those that follow their own: zen"
+    " compare --run --settle runs each version once, uncounted, before each run that counts"
 )
 HINT = (
     "for verdicts, make the versions values of one parameter (version) of one study with REPEAT 20,"
@@ -465,7 +466,7 @@ class _Judge:
             pairs += of_point
             differences += [value - middle for value in values]
         same, other = split_by_predecessor(self._sides, pairs, differences)
-        if min(len(same), len(other)) < FEWEST_KINDS:
+        if min(len(same), len(other)) < FEWEST_PAIRS:
             return 0.0
         if rank_sum_chance(same, other) > CARRY_OVER_LEVEL:
             return 0.0

@@ -37,7 +37,7 @@ from zenturio.query.regression import real_column, require_columns
 from zenturio.query.statistics import CONFIDENCE, student
 
 FEWEST = 16
-"""Of fewer points a forest tells nothing."""
+"""A forest of fewer points is not fitted."""
 MOST_POINTS = 2000
 """Points that trees are grown from; more cost time and tell little more about shares."""
 TREES, TRIAL_TREES = 64, 16

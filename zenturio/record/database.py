@@ -479,8 +479,8 @@ class Database:
                 ) from error
             except MemoryError as error:
                 raise RecordError(
-                    f"{self.dialect.location}: the answer does not fit into the memory",
-                    hint="ask for less; `zen db check` finds values that are too large",
+                    f"{self.dialect.location}: the result does not fit into memory",
+                    hint="select fewer rows or columns; `zen db check` finds too large values",
                 ) from error
             except self.dialect.errors as error:
                 cause = getattr(error, "orig", None) or error

@@ -25,7 +25,7 @@ from zenturio.space import Point, Space, loguniform, parameter, span, uniform
 from zenturio.space.parameter import Parameter
 
 MOST_CONDITION_VALUES = 64
-"""A condition names at most so many values of another parameter."""
+"""Values of another parameter that a condition names at most."""
 
 Coded = int | float | str
 """A value as the space has it: of a category that is no number, a text for its position."""
@@ -180,7 +180,7 @@ class SuggestingTrial:
         return self._suggest(name, Suggestion("categorical", choices=tuple(choices)))
 
     def report(self, value: float, step: int) -> None:
-        """InputError: pruning is refused."""
+        """Raise InputError, because trials are not pruned."""
         del value, step
         raise InputError(
             "the objective reports intermediate values, to be pruned: trial.report()",
@@ -189,7 +189,7 @@ class SuggestingTrial:
         )
 
     def should_prune(self) -> bool:
-        """InputError: pruning is refused."""
+        """Raise InputError, because trials are not pruned."""
         self.report(0.0, 0)
         return False
 

@@ -35,7 +35,7 @@ from zenturio.study.last_options import SEARCH
 from zenturio.study.study_definition import resolve_name
 
 SHOWN = 3
-"""So many points that are as good as the best, or pairs of parameters, are named by a line."""
+"""Points as good as the best, or pairs of parameters, that a line names at most."""
 
 
 @dataclass(frozen=True)

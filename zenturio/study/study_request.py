@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 MeasuredPoints = Callable[[Repository, str, Space, str], Iterable[Point]]
-"""Finds the points of a space of which results of a study meet a condition."""
+"""Returns the points of a space whose results in a study meet a condition."""
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ class StudyRequest:
         points = self.points(application)
         if self.where:
             self._check_where()
-            assert measured is not None, "who takes the option says how results are looked at"
+            assert measured is not None, "callers that take the option pass it"
             study = self.name or application.name
             picked = tuple(measured(repository, study, application.space, self.where))
             points = PointSelection(application.space, len(picked), picked=picked)

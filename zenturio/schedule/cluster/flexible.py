@@ -123,7 +123,7 @@ def _check(cluster: FlexibleCluster, running: dict[int, int], name: str) -> None
 
 
 class _Flexible:
-    """What both policies share."""
+    """Kind and settings of both policies."""
 
     kind: ClassVar[Kind] = "cluster"
     Settings: ClassVar[type[Any]] = FlexibleSettings

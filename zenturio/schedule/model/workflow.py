@@ -47,9 +47,9 @@ class WorkflowTask:
     """Seconds by number of nodes, if the task is moldable."""
     accelerators: int = 0
     point: tuple[tuple[str, str | float], ...] = ()
-    """What it computes, as parameters and values: measured times and models are looked up there."""
+    """Parameters and values of what it computes, by which measured times and models are chosen."""
     when: tuple[tuple[str, tuple[int, ...]], ...] = ()
-    """Predecessors, and the exit codes of each with which this task runs; else it is skipped."""
+    """Predecessors, and the exit codes with which this task runs; with others it is skipped."""
 
 
 @dataclass(frozen=True)
@@ -237,8 +237,8 @@ class Workflow:
                 for name, _ in task.when:
                     if name not in number:
                         raise InputError(
-                            f"task {task.name!r} runs by the exit code of {name!r}, and does not "
-                            "wait for it",
+                            f"task {task.name!r} depends on the exit code of {name!r}, but does "
+                            "not wait for it",
                             hint=f"add the edge {name} -> {task.name}",
                         )
                 branches[i] = {number[name]: frozenset(codes) for name, codes in task.when}

@@ -182,9 +182,9 @@ class Race:
         if not trials or noise is None or noise.freedom < FEWEST_FREEDOM:
             return False
         best = min(trials, key=lambda trial: self._sign * fmean(trial))
-        mean, lowest = fmean(scores), fmean(best)
-        is_worse = self._sign * mean > self._sign * lowest
-        return is_worse and noise.tells_apart((mean, len(scores)), (lowest, len(best)), CLEARLY)
+        mean, best_mean = fmean(scores), fmean(best)
+        is_worse = self._sign * mean > self._sign * best_mean
+        return is_worse and noise.tells_apart((mean, len(scores)), (best_mean, len(best)), CLEARLY)
 
 
 @dataclass
