@@ -196,7 +196,7 @@ def test_a_study_of_another_program_or_of_other_trials_is_left_alone(tmp_path, r
     with pytest.raises(InputError, match=r"study net exists already(.|\n)*--name net-optuna"):
         import_optuna(repository, str(tmp_path / "o.db"))
     import_optuna(repository, str(tmp_path / "o.db"), name="mine")
-    with pytest.raises(InputError, match="not of these trials"):
+    with pytest.raises(InputError, match="does not hold these trials"):
         import_optuna(repository, str(tmp_path / "p.db"), name="mine")
     assert len(repository.studies()) == 2
     assert len(zen.Study("net", repository).frame()) == 2
