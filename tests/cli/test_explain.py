@@ -64,6 +64,9 @@ def test_few_points_and_a_study_without_an_objective_say_so(tmp_path, monkeypatc
     assert "matters: not enough data to tell: 3 points" in told
     assert "together: not enough data to tell" in told
     assert len(told.splitlines()) == 5
+    told = zen("explain", "model", "-o", "model.svg", cwd=tmp_path).out
+    assert "chart: not written; not enough data to tell: 3 points" in told
+    assert not (tmp_path / "model.svg").exists()
     (tmp_path / "bare.sh").write_text(PROGRAM.replace("#ZEN$ OBJECTIVE MINIMIZE y\n", ""))
     zen("run", "bare.sh", "--limit", "3", cwd=tmp_path)
     assert "needs an objective" in zen("explain", "bare", cwd=tmp_path, code=2).err

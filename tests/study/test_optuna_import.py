@@ -153,15 +153,15 @@ def test_equal_points_are_repeats_and_several_objectives_have_names(tmp_path, re
 
     study = optimized(path, "two", 6, two, directions=["minimize", "maximize"])
     with pytest.warns(optuna.exceptions.ExperimentalWarning):
-        study.set_metric_names(["loss", "hits per s"])
+        study.set_metric_names(["or", "hits per s"])
     import_optuna(repository, str(path), name="mine")
     frame = zen.Study("mine", repository).frame()
     assert sorted(frame["hits per s"]) == [0, 1, 2, 3, 4, 5]
-    assert list(frame["loss"]) == list(frame["x"])
+    assert list(frame["or"]) == list(frame["x"])
     for _, same in frame.groupby("x"):
         assert list(same["repeat"]) == list(range(1, len(same) + 1))
     assert [goal["expression"] for goal in repository.definition("mine").goals] == [
-        "loss", "`hits per s`",
+        "`or`", "`hits per s`",  # a word of expressions, and one with spaces
     ]  # fmt: skip
     assert zen.Study("mine", repository).plot("pareto").title.startswith("mine: ")
 

@@ -204,6 +204,8 @@ def explain(
         lines.append(f"chart: {out}")
     elif chart:
         lines += ["", *render_text(chart)]
+    elif out is not None:
+        lines.append(f"chart: not written; {answer.reason}")
     facts = answer.facts() | ({"picture": str(out)} if chart and out else {})
     output.facts(facts) if json else typer.echo("\n".join(lines))
 
@@ -311,7 +313,7 @@ def _estimate(value: float, interval: "Interval") -> str:
 
 
 def import_study(
-    source: Annotated[str, typer.Argument(metavar="optuna", help="What is imported.")],
+    source: Annotated[str, typer.Argument(metavar="optuna", help="Where the study comes from.")],
     url: Annotated[
         str, typer.Argument(metavar="sqlite:///FILE", help="Storage of the study, or its path.")
     ],

@@ -22,7 +22,7 @@ from typing import Any
 from zenturio.errors import InputError, NotFoundError
 from zenturio.experiment import Experiment, Outcome
 from zenturio.experiment.experiment import MetricValue, Missing, Recipe, Series, Status
-from zenturio.expression import Type, Value
+from zenturio.expression import Type, Value, quoted
 from zenturio.record import Repository, StudyDefinition
 from zenturio.record.entities import Field
 from zenturio.study.driver.experiment_source import RunOrder
@@ -124,7 +124,7 @@ def import_optuna(
         parameters=tuple(_parameter_fields(finished)),
         metrics=(*_WALL_TIME, *(Field(metric) for metric in _metrics(source))),
         goals=tuple(
-            {"direction": direction, "expression": _quoted(metric)}
+            {"direction": direction, "expression": quoted(metric)}
             for direction, metric in zip(source.directions, source.metrics, strict=True)
         ),
         notes={
@@ -354,7 +354,3 @@ def _typed(value: Value, kind: Type | None) -> Value:
     if kind == "real" and isinstance(value, int):
         return float(value)
     return str(value) if kind == "str" else value
-
-
-def _quoted(name: str) -> str:
-    return name if name.isidentifier() else f"`{name}`"

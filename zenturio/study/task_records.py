@@ -20,7 +20,7 @@ from zenturio.schedule.formats.task_times import SPEED
 from zenturio.schedule.simulate.trace import ExecutionTrace
 
 PARAMETERS = ("task", "program", "cores", "host", "run")
-"""Of each such study; the points of tasks add theirs."""
+"""Parameters of each such study, besides those of the points of tasks."""
 SECONDS, PREDICTED = "seconds", "predicted"
 
 
@@ -34,8 +34,8 @@ def record_task_times(
 ) -> int:
     """Record the tasks of *trace* that ended, and return how many.
 
-    Of each the seconds that it took, and those that were predicted. *started* is when the run
-    began, in seconds since 1970; default: its makespan ago.
+    Metrics of a task are its measured and its predicted seconds. *started* is when the run began,
+    in seconds since 1970; default: its makespan ago.
     """
     began = time.time() - trace.makespan if started is None else started
     run = datetime.fromtimestamp(began, UTC).isoformat(timespec="milliseconds")
