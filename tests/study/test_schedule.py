@@ -205,6 +205,10 @@ def test_a_task_becomes_a_stage_with_its_command_files_and_needs(tmp_path):
     assert (tmp_path / "run" / "flow-a_b" / "task.sh").exists()
     with pytest.raises(InputError, match="is there already"):
         annotate_as_stages(flow, tmp_path / "run", "true")
+    with pytest.raises(InputError, match="none is not a file"):
+        annotate_as_stages(flow, tmp_path / "other", "true", [tmp_path / "none"])
+    with pytest.raises(InputError, match="cannot be created"):
+        annotate_as_stages(flow, tmp_path / "task.sh" / "other", "true")
     looped = Workflow.of("l", [WorkflowTask("a"), WorkflowTask("b")], [("a", "b"), ("b", "a")])
     with pytest.raises(InputError, match="l has loops: stages run once each"):
         annotate_as_stages(looped, tmp_path / "other", "true")

@@ -47,10 +47,7 @@ def annotate(
         )
     abstract, names = abstract_workflow(flow)
     sets = dict(_sets(Problem.of(abstract, platform), names))
-    try:
-        folder.mkdir(parents=True)
-    except FileExistsError:
-        raise InputError(f"{folder} is there already", hint="name a folder that is not") from None
+    _create_folder(folder)
     write_workflow(abstract, folder / FLOW)
     write_platform(platform, folder / GRID)
     bodies = (
@@ -81,11 +78,11 @@ def annotate_as_stages(
             f"{flow.name} has {'loops' if flow.looped else 'branches'}: stages run once each",
             hint="zen workflow run runs it",
         )
+    for file in files:
+        if not file.is_file():
+            raise InputError(f"{file} is not a file", hint="--file names one file; repeat it")
     folder, names = Path(folder), _stage_names(flow)
-    try:
-        folder.mkdir(parents=True)
-    except FileExistsError:
-        raise InputError(f"{folder} is there already", hint="name a folder that is not") from None
+    _create_folder(folder)
     outputs = [f"OUTPUT {_quoted(pattern)}" for pattern in hand_on]
     ends = []
     for number, task in enumerate(flow.tasks):
@@ -105,6 +102,15 @@ def annotate_as_stages(
     last = folder / names[-1]
     _write_stage(last, ends, 'RUN "true"', [])
     return last
+
+
+def _create_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError:
+        raise InputError(f"{folder} is there already", hint="name a folder that is not") from None
+    except OSError as error:
+        raise InputError(f"{folder} cannot be created: {error.strerror}") from error
 
 
 def _filled(values: Mapping[str, str], hole: re.Match[str]) -> str:
