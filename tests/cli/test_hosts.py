@@ -184,6 +184,8 @@ def test_a_workflow_runs_on_this_machine_without_a_file_of_hosts(project, monkey
     assert [(task["id"], task["machine"]) for task in found["tasks"]] == [
         ("start", "local"), ("end", "local"),
     ]  # fmt: skip
+    # The folder that the run made is the user's own: zen run does not ask who wrote it.
+    assert (project / ".zenturio" / "trust-id").exists()
     first, second = found["predictions"]
     assert (first["task"], second["task"]) == ("start", "end")
     # The work by the speed of this machine.

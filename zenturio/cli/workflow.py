@@ -418,7 +418,7 @@ def run(
     from zenturio.execute.hosts.executor import Hosts, HostsSettings
     from zenturio.execute.hosts.hosts_file import LOCAL, local_hosts_file
     from zenturio.execute.hosts.workflow_run import TaskTemplate, run_workflow
-    from zenturio.record.open import FOLDER, open_repository, project_folder
+    from zenturio.record.open import begin_project, open_repository
     from zenturio.schedule.algorithm import make_workflow_planner
     from zenturio.schedule.formats.plan_json import trace_facts
     from zenturio.schedule.generators.generator import instance_of
@@ -429,7 +429,7 @@ def run(
     flow = _timed(instance_of(source, {}, 0).workflow, times)
     doing = TaskTemplate(command, tuple(file or []), tuple(hand_on or []), iterations)
     place = Hosts(
-        project_folder() / FOLDER,
+        begin_project(),
         options=HostsSettings(hosts),
         configuration=local_hosts_file() if hosts == LOCAL else None,
     )
