@@ -323,3 +323,7 @@ def test_points_with_results_that_meet_a_condition_are_measured_again(project, o
         zen.run(study.path, db=study.db, where="total > 1")
     with pytest.raises(InputError, match="chooses the points by their results"):
         again("total > 1", limit=2)
+    before = opened().rounds("counted")
+    with pytest.raises(InputError, match="no result of counted meets the condition total > 999"):
+        again("total > 999")
+    assert opened().rounds("counted") == before

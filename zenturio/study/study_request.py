@@ -178,6 +178,12 @@ class StudyRequest:
             assert measured is not None, "callers that take the option pass it"
             study = self.name or application.name
             picked = tuple(measured(repository, study, application.space, self.where))
+            # A round without points would hide that the condition is wrong, or met by none.
+            if not picked:
+                raise InputError(
+                    f"no result of {study} meets the condition {self.where}",
+                    hint=f"compare it with the results: zen results {study}",
+                )
             points = PointSelection(application.space, len(picked), picked=picked)
         session = StudySession(
             application,

@@ -553,7 +553,7 @@ def known_notes(search: SearchSpec, known: Mapping[Point, Scores]) -> tuple[str,
         notes.append(f"the search starts with {amount(len(known), 'point')} that {verb} known")
     if search.learn_from:
         notes.append(
-            f"{amount(len(search.advice), 'point')} of {search.learn_from} advise the search: its"
-            " best ones are tried where its ranks agree with the results here"
+            f"{amount(len(search.advice), 'point')} of {search.learn_from} advise the search: the"
+            " best of them are tried while their ranks agree with those of the results here"
         )
     return tuple(notes)
