@@ -1,17 +1,22 @@
 """Where studies stand, and what is known of one experiment: as people and JSON have it."""
 
+from contextlib import closing
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
-from zenturio.errors import InputError, NotFoundError
+from zenturio.errors import InputError, NotFoundError, RecordError
 from zenturio.experiment.experiment import MachineKind, Missing, Series
 from zenturio.record import DriverProcess, Field, StudyDefinition
 from zenturio.record.entities import ResultCount
 from zenturio.record.open import open_repository
+from zenturio.study import overview
 from zenturio.study.overview import (
     ExperimentDetails,
     StudyStatus,
+    _command_of,
+    _definition_that_ran,
     _file_differences,
     by_machine,
     by_round,
@@ -19,8 +24,13 @@ from zenturio.study.overview import (
     find_experiment,
     measure_json,
     measure_text,
+    opened_repository,
+    queued_paths,
+    result_count,
+    study_status,
+    study_statuses,
 )
-from zenturio.testing.experiments import experiment, outcome
+from zenturio.testing.experiments import dead_driver, experiment, outcome
 
 
 def status(planned, **counts):
@@ -34,6 +44,10 @@ def test_where_a_study_stands_is_counted_from_its_states():
     assert standing.left == 12
     over = status(4, ok=5)
     assert (over.missing, over.left) == (0, 0)
+    warm = status(9, ok=4, running=1, failed=2, warmup=1)
+    assert (warm.total, warm.failed, warm.warmup, warm.missing) == (8, 2, 1, 1)
+    paths = replace(warm, notes={"paths": ["a", "b"]})
+    assert (warm.program_paths, paths.program_paths) == ((), ("a", "b"))
 
 
 def test_results_are_counted_by_kind_of_machine_and_by_round():
@@ -136,3 +150,164 @@ def test_two_experiments_differ_in_what_is_not_equal(repository):
     assert unfinished.metrics == {}
     assert compare_experiments(one, unfinished).metrics == {"m": (0.5, None)}
     assert isinstance(unfinished, ExperimentDetails)
+
+
+def test_a_beginning_that_two_digests_have_is_refused_and_at_most_eight_are_shown(repository):
+    lease = repository.acquire_lease("two", DriverProcess.current(), join=True)
+    pairs = [(experiment(i), outcome(experiment(i))) for i in range(44, 244)]
+    repository.add_results("two", lease.number, pairs)
+    digests = sorted(experiment(i).digest for i in range(244))
+    pairs = [(d, e) for d, e in pairwise(digests) if d[:2] == e[:2]]
+    both = next(pair for pair in pairs if sum(d[:2] == pair[0][:2] for d in digests) == 2)
+    prefix = both[0][:2]
+    with pytest.raises(InputError, match=f"several digests: {both[0][:6]}, {both[1][:6]}\n"):
+        find_experiment(repository, prefix)
+    prefix = both[0][0]
+    first = [digest[:5] for digest in digests if digest.startswith(prefix)][:8]
+    with pytest.raises(InputError, match=f"several digests: {', '.join(first)}\n"):
+        find_experiment(repository, prefix)
+    with pytest.raises(NotFoundError, match="no study is named 'none'"):
+        find_experiment(repository, digests[0], "none")
+
+
+def test_an_experiment_that_belongs_to_no_study_is_a_fault_of_the_database(repository, monkeypatch):
+    digest = experiment(3).digest
+    monkeypatch.setattr(type(repository), "find_digests", lambda *_arguments: ((digest, ()),))
+    with pytest.raises(RecordError, match=f"is damaged: {digest} belongs to no study"):
+        find_experiment(repository, digest[:9])
+
+
+def test_the_definition_of_an_experiment_is_that_of_the_time_when_it_ran(repository):
+    first = repository.definition("one")
+    for name in ("again", "at last"):
+        repository.open("one", replace(first, notes={"text": name}))
+    newest = repository.definition("one")
+    assert newest.notes == {"text": "at last"}
+    assert _definition_that_ran(repository, "one", newest, None) == newest
+    assert _definition_that_ran(repository, "one", newest, 1.0) == first
+    assert _definition_that_ran(repository, "", newest, 1.0) == StudyDefinition()
+
+
+@pytest.fixture
+def standings(tmp_path, monkeypatch):
+    """Three studies: one complete with a dead driver, one that is driven, and one half done."""
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "a.db"
+    with closing(open_repository(path)) as repository:
+        for name, planned, count in (("done", 3, 3), ("driven", 9, 2), ("half", 4, 2)):
+            notes = {"experiments": planned, "run": {"on": "moon"}, "paths": [f"{name}.py"]}
+            repository.open(name, StudyDefinition(notes=notes))
+            lease = repository.acquire_lease(name, DriverProcess.current())
+            made = [experiment(i, salt=name) for i in range(count)]
+            repository.add_results(name, lease.number, [(e, outcome(e)) for e in made])
+            if name == "driven":
+                repository.claim(name, lease.number, [experiment(i, salt=name) for i in (7, 8)])
+                continue
+            repository.release_lease(lease)
+        repository.acquire_lease("done", dead_driver())
+        repository.open("bare", StudyDefinition())
+        yield repository, str(path)
+
+
+class Place:
+    """What has experiments that outlive their driver, as stages of their progress."""
+
+    def stages(self):
+        pending = {experiment(7, salt="driven").digest: "running"}
+        pending |= {experiment(8, salt="driven").digest: "queued"}
+        # Another study's, and one that ended: neither is counted.
+        pending |= {experiment(7, salt="half").digest: "queued"}
+        return pending | {experiment(0, salt="driven").digest: "running"}
+
+    def drained(self):
+        return {"m1": "full"}
+
+
+def test_the_standing_of_each_study_is_its_own(standings, monkeypatch):
+    _, path = standings
+    asked = []
+
+    def orphans_at(notes, folder):
+        asked.append((notes.get("paths"), folder.name))
+        return Place() if "paths" in notes else None
+
+    monkeypatch.setattr(overview, "orphans_at", orphans_at)
+    done, driven, half, bare = study_statuses(path)
+    # Nobody asks a place about a study that is complete, or of which nothing was planned.
+    assert asked == [(["driven.py"], ".zenturio"), (["half.py"], ".zenturio")]
+    assert [s.study for s in (done, driven, half, bare)] == ["done", "driven", "half", "bare"]
+    assert [(s.ok, s.running, s.planned, s.missing) for s in (done, driven, half, bare)] == [
+        (3, 0, 3, 0), (2, 2, 9, 5), (2, 0, 4, 2), (0, 0, 0, 0),
+    ]  # fmt: skip
+    assert [len(s.drivers) for s in (done, driven, half)] == [0, 1, 0]
+    assert [s.place for s in (done, bare)] == ["moon", ""]
+    assert (driven.stages, driven.drained) == ({"running": 1, "queued": 1}, {"m1": "full"})
+    assert (done.stages, done.drained) == ({}, {})
+    assert [s.program_paths for s in (half, bare)] == [("half.py",), ()]
+    for status in (done, driven, half, bare):
+        assert study_status(path, status.study) == status
+    with pytest.raises(NotFoundError):
+        study_status(path, "none")
+
+
+def test_a_study_that_waits_for_what_runs_is_not_over(standings, monkeypatch):
+    repository, path = standings
+    monkeypatch.setattr(overview, "orphans_at", lambda _notes, _folder: Place())
+    definition = repository.definition("driven")
+    for planned, stages in (
+        (4, {"running": 1, "queued": 1}),
+        (3, {"running": 1, "queued": 1}),
+        (2, {}),
+    ):
+        notes = {**definition.notes, "experiments": planned}
+        repository.open("driven", replace(definition, notes=notes))
+        assert study_status(path, "driven").stages == stages
+
+
+def test_results_are_counted_and_what_runs_is_none(standings):
+    repository, _ = standings
+    assert [result_count(repository, name) for name in ("done", "driven", "bare")] == [3, 2, 0]
+
+
+def test_the_files_of_what_a_service_has_are_known(standings):
+    repository, path = standings
+    for name in ("a", "b", "c"):
+        repository.submit(name, "eva", name, {"paths": [name, 7]})
+    first, second, _ = repository.submissions(("waiting",))
+    repository.update_submission(first.number, "running", "")
+    repository.update_submission(second.number, "ended", "")
+    repository.submit("d", "eva", "d", {})
+    assert queued_paths(path) == {("a", "7"), ("c", "7"), ()}
+
+
+@pytest.mark.parametrize(
+    ("note", "command"),
+    [
+        (None, ("", ())),
+        ("compare", ("", ())),
+        ({"verb": "run", "command": ["run"]}, ("", ())),
+        ({"verb": "compare"}, ("compare", ())),
+        ({"verb": "gate", "command": "gate"}, ("gate", ())),
+        (
+            {"verb": "gate", "command": ["gate", "a.py", "-j", "2"]},
+            ("gate", ("gate", "a.py", "-j", "2")),
+        ),
+        ({"verb": "gate", "command": ["gate"]}, ("gate", ("gate",))),
+        ({"verb": "gate", "command": ["compare", "a.py"]}, ("gate", ())),
+        ({"verb": "gate", "command": ["gate", "\x1b[2J"]}, ("gate", ())),
+        ({"verb": "gate", "command": ["gate", 7]}, ("gate", ())),
+    ],
+)
+def test_only_a_command_of_ours_is_repeated(note, command):
+    assert _command_of({} if note is None else {"paired": note}) == command
+
+
+def test_a_repository_that_was_looked_at_is_closed(standings, monkeypatch):
+    _, path = standings
+    closed = []
+    with opened_repository(path) as repository:
+        kind = type(repository)
+        close = kind.close
+        monkeypatch.setattr(kind, "close", lambda self: (closed.append(self), close(self))[1])
+        assert not closed
+    assert closed == [repository]

@@ -22,7 +22,7 @@ from zenturio.errors import InputError, SpaceError
 from zenturio.experiment import Artifact, Experiment, ExperimentGenerator, Log, Outcome
 from zenturio.experiment.experiment import SUCCEEDED
 from zenturio.expression import Value
-from zenturio.expression.scalar_functions import shown
+from zenturio.expression.scalar_functions import text_of
 from zenturio.study.driver.experiment_source import ExperimentSource
 
 # The first difference of two text files, whose numbers are compared as numbers.
@@ -247,7 +247,7 @@ class ComparedWithBaselines:
             try:
                 self._cache[key] = self._make(self._space.find(values), repeat)
             except SpaceError:
-                where = ", ".join(f"{name} = {shown(value)}" for name, value in values.items())
+                where = ", ".join(f"{name} = {text_of(value)}" for name, value in values.items())
                 self._cache[key] = f"{where} is no point of the space"
         return self._cache[key]
 
