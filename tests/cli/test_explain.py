@@ -61,11 +61,11 @@ def test_few_points_and_a_study_without_an_objective_say_so(tmp_path, monkeypatc
     (tmp_path / "model.sh").write_text(PROGRAM)
     zen("run", "model.sh", "--limit", "3", cwd=tmp_path)
     told = zen("explain", "model", cwd=tmp_path).out
-    assert "matters: not enough data to tell: 3 points" in told
+    assert "matters: not enough data to tell: 'y' has a number at 3 points, at least" in told
     assert "together: not enough data to tell" in told
     assert len(told.splitlines()) == 5
     told = zen("explain", "model", "-o", "model.svg", cwd=tmp_path).out
-    assert "chart: not written; not enough data to tell: 3 points" in told
+    assert "chart: not written; not enough data to tell: 'y' has a number at 3 points" in told
     assert not (tmp_path / "model.svg").exists()
     (tmp_path / "bare.sh").write_text(PROGRAM.replace("#ZEN$ OBJECTIVE MINIMIZE y\n", ""))
     zen("run", "bare.sh", "--limit", "3", cwd=tmp_path)
@@ -107,3 +107,14 @@ def test_equal_points_are_as_good_and_repeats_that_do_not_differ_are_no_lack(tmp
     assert answer.lines[1] == "matters: 'y' has the same value at all 17 points"
     assert "; as good: a=" in answer.lines[3]
     assert "; maybe more (zen best flat -n 20); how good others" in answer.lines[3]
+
+
+def test_what_is_infinite_or_no_number_is_not_counted(tmp_path):
+    odd = PROGRAM.replace(
+        '"echo', '"test {b} = 5 && echo y=inf || test {b} = 4 && echo y=nan || echo'
+    )
+    (tmp_path / "model.sh").write_text(odd)
+    zen("run", "model.sh", cwd=tmp_path)
+    told = zen("explain", "model", cwd=tmp_path).out.splitlines()
+    assert "30 of 50 points have a number" in told[0]
+    assert told[-1].endswith("30 of 50 points")

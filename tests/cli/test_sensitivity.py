@@ -26,6 +26,9 @@ def test_the_points_of_a_design_run_and_their_changes_are_shown(tmp_path, monkey
     assert Study("linear").sensitivity().facts() == facts
     with pytest.raises(InputError, match="not enough runs: 0 of 50 rows"):
         Study("linear").sensitivity(design="saltelli:50", seed=9)
+    for other in ("q", "a"):
+        with pytest.raises(InputError, match=f"linear has no metric '{other}'"):
+            Study("linear").sensitivity(other)
     with pytest.raises(InputError, match="has no sensitivity"):
         Study("linear").sensitivity(design="covering:2")
     with pytest.raises(InputError, match=r"not enough runs: \d+ of 50 points of lhs:50"):
@@ -66,4 +69,7 @@ def test_a_study_without_a_design_and_two_choices_of_points_are_refused(study, t
     told = zen("run", "small.py", "--search", "ga", "--design", "lhs:2", cwd=tmp_path, code=2)
     assert "asks for points itself" in told.err
     zen("run", "small.py", "--limit", "1", cwd=tmp_path)
-    assert "was not run with a design" in zen("sensitivity", "small", cwd=tmp_path, code=2).err
+    assert (
+        "the last run of small had no design"
+        in zen("sensitivity", "small", cwd=tmp_path, code=2).err
+    )

@@ -49,6 +49,14 @@ def test_a_frame_of_everything_has_failures_too(repository):
     assert len(study_frame(repository, "matmul", where="n == 128 and status != 'ok'")) == 1
 
 
+def test_a_nan_or_an_infinity_makes_a_column_of_integers_real(repository):
+    rows = [{"i": 1, "m": 5, "k": 1}, {"i": 2, "m": math.nan}, {"i": 3, "m": math.inf, "k": 3}]
+    fill(repository, "odd", {"i": "int"}, {"m": "int", "k": "int"}, rows)
+    table = study_frame(repository, "odd")
+    assert [str(table[name].dtype) for name in "imk"] == ["int64", "float64", "Int64"]
+    assert table["m"].tolist() == pytest.approx([5, math.nan, math.inf], nan_ok=True)
+
+
 def test_missing_values_keep_their_column_s_type(repository):
     rows = [{"i": 1, "b": True, "s": "a", "m": 5}, {"m": 2**70}]
     fill(repository, "holes", {"i": "int", "b": "bool", "s": "str"}, {"m": "int"}, rows)

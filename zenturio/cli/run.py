@@ -209,7 +209,7 @@ def _plan(plan: RunPlan) -> str:
     repeats += f" x {plan.kinds} kinds of machine" if plan.kinds > 1 else ""
     number_cached = f"{plan.cached:,}" if plan.cached else "none"
     cached = f"{number_cached} cached" if plan.looked_at else "cached ones are skipped"
-    if 0 < plan.looked_at < plan.experiments or plan.engine:
+    if plan.looked_at and (plan.looked_at < plan.experiments or plan.engine):
         cached = f"{number_cached} of the first {plan.looked_at:,} cached"
         if plan.looked_at == 1:
             cached = f"the first is {'cached' if plan.cached else 'not cached'}"

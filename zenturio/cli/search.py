@@ -1,5 +1,6 @@
 """The verbs for searches: engines, best, explain, sensitivity, tune, import."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -351,7 +352,8 @@ def import_study(
     parts += [f"{answer.cached:,} imported before"] if answer.cached else []
     parts += [f"{answer.unfinished:,} not finished"] if answer.unfinished else []
     typer.echo(f"study {answer.study}: {', '.join(parts)}")
-    typer.echo(f"next: zen best {answer.study}    zen explain {answer.study}")
+    word = shlex.quote(answer.study)
+    typer.echo(f"next: zen best {word}    zen explain {word}")
 
 
 SHOWN = 5

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from zenturio import quantities
 from zenturio.cli import output
 from zenturio.cli.options import Json
 from zenturio.safe_text import one_line
@@ -445,9 +446,10 @@ def _tell(trace: "ExecutionTrace", planned: float | None) -> None:
     if lost:
         typer.echo(f"{lost:,} runs were lost or cancelled after {trace.wasted:.6g} s")
     if trace.skipped:
-        typer.echo(f"{len(trace.skipped):,} tasks were skipped because of exit codes")
+        skipped = quantities.amount(len(trace.skipped), "task")
+        typer.echo(f"skipped because of exit codes: {skipped}")
     if trace.again:
-        typer.echo(f"loops were repeated {len(trace.again):,} times")
+        typer.echo(f"loops were repeated {quantities.amount(len(trace.again), 'time')}")
     if trace.again or trace.skipped:
         return
     output.table(("metric", "value"), output.metric_rows(metrics(trace.plan)), right="lr")

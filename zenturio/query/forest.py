@@ -25,6 +25,7 @@ import pandas as pd
 from zenturio.errors import InputError
 from zenturio.experiment.signed_ranks import Interval
 from zenturio.expression import text_of
+from zenturio.quantities import amount
 from zenturio.query.importance import (
     LEAST,
     MOST_TEXTS,
@@ -148,7 +149,7 @@ def forest_shares(frame: pd.DataFrame, metric: str, parameters: Sequence[str] = 
     usable = np.flatnonzero(np.isfinite(y))
     if len(usable) < FEWEST:
         raise InputError(
-            f"not enough data to tell: {len(usable)} points have a number for {metric!r},"
+            f"not enough data to tell: {metric!r} has a number at {amount(len(usable), 'point')},"
             f" at least {FEWEST} are needed",
             hint="run more of them",
         )

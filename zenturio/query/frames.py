@@ -193,6 +193,9 @@ def column_series(column: StudyColumn, values: Sequence[Any]) -> pd.Series[Any]:
         return pd.Series(list(values), dtype=object)
     plain, nullable = _DTYPES[column.type]
     missing = any(value is None for value in values)
+    if column.type == "int" and any(isinstance(value, float) for value in values):
+        # Integers, but for a NaN or an infinity that the program printed.
+        plain, nullable = _DTYPES["real"]
     try:
         return pd.Series(list(values), dtype=nullable if missing else plain)
     except OverflowError:

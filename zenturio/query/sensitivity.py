@@ -22,9 +22,10 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import is_numeric_dtype
 
 from zenturio.annotate.model import MEASURED
-from zenturio.errors import InputError
+from zenturio.errors import InputError, did_you_mean
 from zenturio.experiment.signed_ranks import Interval
 from zenturio.query.frames import study_frame
 from zenturio.query.points_outside import present_space
@@ -413,6 +414,14 @@ def study_sensitivity(
         )
     frame = study_frame(repository, study, rows=rows)
     metric = metric or _only_metric(frame.attrs["metrics"], study, definition.goals)
+    if metric not in frame.attrs["metrics"]:
+        hint = did_you_mean(metric, frame.attrs["metrics"])
+        raise InputError(f"{study} has no metric {metric!r}", hint=hint)
+    if not is_numeric_dtype(frame[metric]) and frame[metric].dtype != object:
+        raise InputError(
+            f"{metric!r} holds text, and a variance needs numbers",
+            hint="choose another one: --metric NAME",
+        )
     names = [name for name in frame.attrs["parameters"] if name in frame]
     keys = zip(*(frame[name].tolist() for name in names), strict=True)
     measured, noise = _means(keys, real_column(frame, metric))  # type: ignore[arg-type] # a mapping, too

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from zenturio import quantities
 from zenturio.errors import InputError, SpaceError
 from zenturio.expression import text_of
 from zenturio.query.forest import ForestShares, ParameterShare, forest_shares
 from zenturio.query.importance import LEAST, UNKNOWN
 from zenturio.query.points_outside import present_space
 from zenturio.query.present import digests_outside
+from zenturio.query.regression import real_column
 from zenturio.query.statistics import student
 from zenturio.record import Repository
 from zenturio.record.entities import NEWEST, RowChoice
@@ -85,8 +89,9 @@ class Explanation:
         ]
 
     def _data_line(self) -> str:
-        counted = f"{self.usable:,} of {self.points:,} points"
-        text = f"{self.study}: {', '.join(self.objectives)}; {counted} have a number"
+        counted = f"{self.usable:,} of {quantities.amount(self.points, 'point')}"
+        verb = "has" if self.points == 1 else "have"
+        text = f"{self.study}: {', '.join(self.objectives)}; {counted} {verb} a number"
         if self.forest is None:
             return text
         if self.forest.points < self.forest.of:
@@ -116,15 +121,17 @@ class Explanation:
             for pair in certain[:SHOWN]
         ]
         hidden = len(certain) - len(texts)
-        return ", ".join(texts + [f"{hidden} more"] * bool(hidden)) or f"no pair above {LEAST:.0%}"
+        texts += [f"{hidden} more"] * bool(hidden)
+        return ", ".join(texts) or f"no pair above {LEAST:.0%} for certain"
 
     def _best(self) -> str:
         points = self.ranking.points
         if not points:
             return "no point has a number for each objective"
+        command = f"zen best {shlex.quote(self.study)}"
         if len(self.objectives) > 1:
-            count = f"{len(points)} points that no other one is better than"
-            return f"{count} (zen best {self.study})"
+            count = quantities.amount(len(points), "point")
+            return f"{count} that no other one is better than ({command})"
         first = points[0]
         intervals, alike = self.ranking.certainty(student)
         (score,) = first.scores.values()
@@ -132,7 +139,7 @@ class Explanation:
         if intervals[0] is None:
             equal = [_values(p.values) for p in points[1:] if p.scores == first.scores]
             text += f"; as good: {'; '.join(equal[:SHOWN])}" if equal else ""
-            text += f"; maybe more (zen best {self.study} -n 20)" if len(equal) > SHOWN - 1 else ""
+            text += f"; maybe more ({command} -n 20)" if len(equal) > SHOWN - 1 else ""
             if first.used > 1:
                 return f"{text}; repeats do not differ"
             return f"{text}; how good others are is not known without repeats (REPEAT)"
@@ -140,7 +147,7 @@ class Explanation:
         others = [point for point, yes in zip(points, alike, strict=False) if yes][1:]
         names = [_values(point.values) for point in others[:SHOWN]]
         hidden = sum(alike) - 1 - len(names)
-        names += [f"{hidden:,} more (zen best {self.study} -n {sum(alike)})"] * bool(hidden)
+        names += [f"{hidden:,} more ({command} -n {sum(alike)})"] * bool(hidden)
         return f"{text}; may be as good: {'; '.join(names) or 'none'}"
 
     def _next(self) -> str:
@@ -225,7 +232,7 @@ def explain(
         study,
         tuple(f"{o.direction} {o.name}" for o in objectives),
         len(frame),
-        int(frame[metric].notna().sum()),
+        int(np.isfinite(real_column(frame, metric)).sum()),  # type: ignore[arg-type] # a mapping, too
         forest,
         reason,
         ranking,

@@ -45,7 +45,7 @@ def read_design(
     text = text or str(options.get("design", ""))
     if not text:
         raise InputError(
-            f"{study} was not run with a design",
+            f"the last run of {study} had no design",
             hint="run one: zen run FILE --design saltelli:128; or name that of an earlier run:"
             " --design saltelli:128",
         )

@@ -745,7 +745,7 @@ def _dependence(table: ChartTable, objectives: Sequence[ChartObjective]) -> Char
         table.notes.append(f"{len(shown)} of {len(names)} parameters, the most important ones")
     table.notes += [
         "mean over all others",
-        f"a forest predicts {max(result.explained, 0.0):.0%} of points left out",
+        f"a forest predicts {max(result.explained, 0.0):.0%} of the variance of points left out",
         "bars: 95 % of its trees",
     ]
     panels = [_dependence_panel(table, by_name[name]) for name in shown]
