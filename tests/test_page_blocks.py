@@ -47,6 +47,7 @@ LONG = {
         for name in (
             "any-language",
             "clean-up",
+            "dask",
             "export",
             "notebooks",
             "parallel-programs",
@@ -116,7 +117,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ):
         subprocess.run(command, check=True)
     (wheel,) = wheels.glob("*.whl")
-    packages = f"zenturio[schedule] @ {wheel.as_uri()}"
+    packages = f"zenturio[dask,schedule] @ {wheel.as_uri()}"
     subprocess.run([uv, "pip", "install", "--quiet", "--python", python, packages], check=True)
     return Path(python).parent
 
