@@ -58,6 +58,7 @@ LONG = {
         )
     ),
     "docs/tutorial.md",
+    "docs/tutorial-search.md",
     "docs/engines.md",
     "docs/sensitivity.md",
     "docs/algorithms.md",
