@@ -19,7 +19,6 @@ from zenturio.annotate.directive_lines import KEYWORDS
 from zenturio.query.catalog import _FACTS
 from zenturio.schedule.algorithm import make
 from zenturio.schedule.formats.files import read_platform, read_workflow
-from zenturio.schedule.model.metrics import METRICS
 from zenturio.schedule.model.problem import Problem
 from zenturio.show.paired_reports import EXIT_CODES
 
@@ -118,11 +117,6 @@ def test_the_environment_variables_on_the_page_are_those_of_the_sources():
     prefixes = {name for name in used if name.endswith("_")}
     assert named >= used - prefixes
     assert {name for name in named - used if not name.startswith(tuple(prefixes))} == set()
-
-
-def test_the_metrics_of_plans_on_the_page_are_those_that_are_computed():
-    table = part("workflows.md", "Metrics of a plan")
-    assert rows(table) == set(METRICS)
 
 
 def test_the_metrics_of_a_service_on_the_page_are_those_that_it_has():

@@ -34,37 +34,133 @@ from zenturio.search.objective import Direction
 
 @dataclass(frozen=True, slots=True)
 class PlanMetric:
-    """Name, direction, unit and one-line description of a metric."""
+    """Name, direction, unit, one-line description and definition of a metric.
+
+    In definitions, as in the paper, T is the makespan, p the number of processors used and S the
+    sequential time.
+    """
 
     name: str
     direction: Direction
     unit: str
     about: str
+    definition: str
 
 
 METRICS = {
     metric.name: metric
     for metric in (
-        PlanMetric("makespan", "minimize", "s", "execution time: when the last task ends"),
-        PlanMetric("speedup", "maximize", "", "the sequential time by the makespan"),
-        PlanMetric("efficiency", "maximize", "", "the speedup by the number of processors used"),
-        PlanMetric("communication", "minimize", "s", "transfers of data on the critical path"),
         PlanMetric(
-            "synchronisation", "minimize", "s", "waiting for a processor on the critical path"
+            "makespan",
+            "minimize",
+            "s",
+            "execution time: when the last task ends",
+            "T: when the last task ends",
         ),
-        PlanMetric("overhead", "minimize", "s", "makespan beyond an even share of sequential time"),
+        PlanMetric("speedup", "maximize", "", "the sequential time by the makespan", "S / T"),
         PlanMetric(
-            "loss_of_parallelism", "minimize", "s", "overhead that neither waits nor transfers"
+            "efficiency",
+            "maximize",
+            "",
+            "the speedup by the number of processors used",
+            "S / (p T)",
         ),
-        PlanMetric("throughput", "maximize", "1/s", "efficiency by makespan: for many workflows"),
-        PlanMetric("cost", "minimize", "", "what cores cost a second, and machines a period"),
-        PlanMetric("energy", "minimize", "J", "energy of the machines, while they are switched on"),
-        PlanMetric("reliability", "maximize", "", "probability that no machine fails under a task"),
-        PlanMetric("idle", "minimize", "", "the share of their time in which used processors idle"),
-        PlanMetric("slr", "minimize", "", "makespan by the longest path, each task at its fastest"),
-        PlanMetric("processors", "minimize", "", "how many processors are used"),
-        PlanMetric("sequential", "minimize", "s", "all tasks on the best one of these processors"),
-        PlanMetric("computation", "minimize", "s", "the tasks on the critical path"),
+        PlanMetric(
+            "communication",
+            "minimize",
+            "s",
+            "transfers of data on the critical path",
+            "time of the transfers on the critical path",
+        ),
+        PlanMetric(
+            "synchronisation",
+            "minimize",
+            "s",
+            "waiting for a processor on the critical path",
+            "time in which tasks of the critical path wait for a processor although they have their"
+            " data",
+        ),
+        PlanMetric(
+            "overhead",
+            "minimize",
+            "s",
+            "makespan beyond an even share of sequential time",
+            "T - S / p",
+        ),
+        PlanMetric(
+            "loss_of_parallelism",
+            "minimize",
+            "s",
+            "overhead that neither waits nor transfers",
+            "computation - S / p; so overhead = communication + synchronisation"
+            " + loss_of_parallelism",
+        ),
+        PlanMetric(
+            "throughput",
+            "maximize",
+            "1/s",
+            "efficiency by makespan: for many workflows",
+            "efficiency / T",
+        ),
+        PlanMetric(
+            "cost",
+            "minimize",
+            "",
+            "what cores cost a second, and machines a period",
+            "sum over tasks of time x cores x `cost` of the machine, plus `price` for each started"
+            " `billing` of each machine used, from switching it on to its last task",
+        ),
+        PlanMetric(
+            "energy",
+            "minimize",
+            "J",
+            "energy of the machines, while they are switched on",
+            "joules of the machines used, while they are on; undefined (NaN) if no machine has"
+            " power",
+        ),
+        PlanMetric(
+            "reliability",
+            "maximize",
+            "",
+            "probability that no machine fails under a task",
+            "probability that no machine fails while it runs a task: exp(-sum over tasks of time /"
+            " `mtbf`); undefined (NaN) if no machine has one",
+        ),
+        PlanMetric(
+            "idle",
+            "minimize",
+            "",
+            "the share of their time in which used processors idle",
+            "1 - (time in which processors compute) / (p T)",
+        ),
+        PlanMetric(
+            "slr",
+            "minimize",
+            "",
+            "makespan by the longest path, each task at its fastest",
+            "T / (longest path without transfers, each task on its fastest processor)",
+        ),
+        PlanMetric(
+            "processors",
+            "minimize",
+            "",
+            "how many processors are used",
+            "p: processors that run at least one task",
+        ),
+        PlanMetric(
+            "sequential",
+            "minimize",
+            "s",
+            "all tasks on the best one of these processors",
+            "S: all tasks one after the other, on that of the processors used which is best at it",
+        ),
+        PlanMetric(
+            "computation",
+            "minimize",
+            "s",
+            "the tasks on the critical path",
+            "time of the tasks on the critical path",
+        ),
     )
 }
 
