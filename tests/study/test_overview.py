@@ -275,7 +275,7 @@ def test_the_files_of_what_a_service_has_are_known(standings):
         repository.submit(name, "eva", name, {"paths": [name, 7]})
     first, second, _ = repository.submissions(("waiting",))
     repository.update_submission(first.number, "running", "")
-    repository.update_submission(second.number, "ended", "")
+    repository.update_submission(second.number, "done", "")
     repository.submit("d", "eva", "d", {})
     assert queued_paths(path) == {("a", "7"), ("c", "7"), ()}
 
