@@ -7,7 +7,7 @@ import math
 
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.query.conftest import METRICS, PARAMETERS, fill, matmul
@@ -263,6 +263,7 @@ near = st.integers(0, 99).map(lambda n: 7 + n * 1e-9)
 
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False) | near, max_size=20))
+@example([7.000000011, 7.000000047, 7.000000052, 7.000000069])
 def test_different_numbers_are_different_texts(values):
     found = column(values)
     assert len(set(found)) == len(set(map(repr, values)))  # -0.0 is equal to 0.0

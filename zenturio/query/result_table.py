@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
@@ -118,20 +118,27 @@ def _column(values: Sequence[Any]) -> list[str]:
     texts = [_shortened(display_value(value)) for value in values]
     numbers = sorted({v for v in values if _is_exact_number(v)})
     longer: dict[float, str] = {}
-    for low, high in pairwise(numbers):
-        # What was written longer for its other neighbour looks as if it were beyond this one, or
-        # may still be equal to it.
-        if display_value(high) in (display_value(low), longer.get(low)):
-            pairs = ((f"{low:.{d}g}", f"{high:.{d}g}") for d in range(DIGITS + 1, 17))
-            exact = repr(low), repr(high)
-            one, other = next((pair for pair in pairs if pair[0] != pair[1]), exact)
-            longer[low], longer[high] = max(longer.get(low, ""), one, key=len), other
-    if not longer:
-        return texts
+    for _, alike in groupby(numbers, display_value):
+        run = list(alike)
+        if len(run) > 1:
+            longer.update(zip(run, _told_apart(run), strict=True))
     return [
         longer.get(value, text) if isinstance(value, float) else text
         for value, text in zip(values, texts, strict=True)
     ]
+
+
+def _told_apart(run: Sequence[float]) -> list[str]:
+    """Texts of numbers in their order, all with as many digits as the closest two of them need.
+
+    With digits of its own for each pair, a number that is written longer for one neighbour could
+    look like the other one, or as if it were beyond it.
+    """
+    for digits in range(DIGITS + 1, 17):
+        texts = [f"{value:.{digits}g}" for value in run]
+        if all(low != high for low, high in pairwise(texts)):
+            return texts
+    return [repr(value) for value in run]
 
 
 def _shortened(text: str) -> str:
