@@ -224,6 +224,8 @@ def test_the_command_line_measures_again_and_chooses_rounds(study, project):
     assert "round" in told
     attached = command("attach", "counted", "--json", *at, cwd=project).facts
     assert attached["ok"] == 0, "it begins no round"
+    empty = command("run", "counted.py", "--again", "--where", "", *at, cwd=project, code=2)
+    assert "--where is empty" in empty.err
 
 
 def results_digest(db):

@@ -101,12 +101,12 @@ def run(
     each_machine: options.EachMachine = False,
     again: options.Again = False,
     where: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="EXPR",
             help="With --again: only points with a result that meets this condition.",
         ),
-    ] = "",
+    ] = None,
     order: options.Order = "blocks",
     observe: options.Observe = None,
     name: options.Name = None,
@@ -138,16 +138,12 @@ def run(
     terminal.outlive_readers()
     if work and not db:
         db = _database_of_work_folder(begins=not dry_run)
-    measured: MeasuredPoints | None = None
-    if where:
-        from zenturio.query import points_measured
-
-        measured = points_measured
+    measured = _measured_points(where)
     request = StudyRequest(
         tuple(paths), tuple(param or ()), limit, sample, search, budget, tuple(stop or ()),
         tuple(settings or ()), objective, seed, only, name or "", on, machine, again,
         each_machine, jobs, fail_fast, go_on, keep, pin, batch, join, order,
-        tuple(observe or ()), quiet_machine, design, learn_from, where,
+        tuple(observe or ()), quiet_machine, design, learn_from, where or "",
     )  # fmt: skip
     place = request.place_options
     application = request.application()
@@ -188,6 +184,19 @@ def run(
         raise typer.Exit(130)
     if any(stage.failures for stage in stages):
         raise typer.Exit(3)
+
+
+def _measured_points(where: str | None) -> "MeasuredPoints | None":
+    """Return what finds the points whose results meet ``--where``; None without a condition."""
+    if where is None:
+        return None
+    if not where.strip():  # as of a variable of the shell that is not set
+        from zenturio.errors import InputError
+
+        raise InputError("--where is empty", hint="leave it out to measure all points again")
+    from zenturio.query import points_measured
+
+    return points_measured
 
 
 def _database_of_work_folder(*, begins: bool) -> str:
