@@ -186,7 +186,7 @@ def run(
         raise typer.Exit(3)
 
 
-def _measured_points(where: str | None) -> "MeasuredPoints | None":
+def _measured_points(where: str | None) -> MeasuredPoints | None:
     """Return what finds the points whose results meet ``--where``; None without a condition."""
     if where is None:
         return None
