@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import tomllib
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -46,3 +47,16 @@ def test_extras_that_files_of_packagers_name_exist():
     text = (ROOT / "Containerfile").read_text(encoding="utf-8")
     named = {name for extras in re.findall(r"\[([\w,]+)\]", text) for name in extras.split(",")}
     assert named <= set(PROJECT["optional-dependencies"])
+
+
+@pytest.mark.slow
+def test_the_wheel_has_a_manual_page_of_every_command(tmp_path):
+    uv = str(Path(sys.executable).with_name("uv"))
+    subprocess.run([uv, "build", "--quiet", "--wheel", "--out-dir", tmp_path, ROOT], check=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith("share/man/man1/zen.1"))
+        page = archive.read(name).decode()
+    commands = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    headings = re.findall(r"^## (zen.*)", commands, re.MULTILINE)
+    assert re.findall(r"^\.SH (ZEN.*)", page, re.MULTILINE) == [text.upper() for text in headings]
