@@ -191,7 +191,7 @@ def restore(backup_file: Path, url: str | Path | None) -> None:
 def _restore_file(kind: SQLite, backup_file: Path) -> None:
     _refuse_database_files(kind.path)
     schema_version.connect(SQLite(backup_file, wait_seconds()), wait_seconds()).close()
-    kind.prepare()
+    kind.prepare_folder()
     part = kind.path.with_name(f"{kind.path.name}.part")
     try:
         part.unlink(missing_ok=True)  # it might be a link, which SQLite would follow

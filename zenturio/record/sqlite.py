@@ -129,7 +129,8 @@ class SQLite:
         self._check_files()
         return not self.path.exists() or self.path.stat().st_size == 0
 
-    def prepare(self) -> None:
+    def prepare_folder(self) -> None:
+        """Make the folder of the file."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -137,6 +138,9 @@ class SQLite:
                 f"no folder for the database {self.location}: {error.strerror}",
                 hint="choose another place with ZENTURIO_DB, or make the folder writable",
             ) from error
+
+    def prepare(self) -> None:
+        self.prepare_folder()
         # SQLite's own mode leaves a group out, whatever the umask; its logs take that of the file.
         with suppress(OSError):
             os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o666))
