@@ -8,6 +8,7 @@ from zenturio.space import (
     Space,
     Zip,
     arithmetic,
+    concatenation,
     derived,
     elements,
     geometric,
@@ -29,7 +30,7 @@ ranges = st.tuples(st.integers(-2, 4), st.integers(0, 6), st.integers(1, 3)).map
 )
 downward = st.integers(1, 5).map(lambda n: arithmetic(str(n), "1", "-1"))
 machines = st.integers(1, 3).map(
-    lambda n: parameter(["m", arithmetic("1", str(n)), "-", elements(["a", "b"])])
+    lambda n: concatenation(["m", arithmetic("1", str(n)), "-", elements(["a", "b"])])
 )
 bools = st.just(elements(["true", "false"], "bool"))
 numbers = st.one_of(ints, ranges, downward)

@@ -14,11 +14,11 @@ from zenturio.errors import SpaceError
 from zenturio.space import (
     Continuous,
     arithmetic,
+    concatenation,
     elements,
     geometric_texts,
     linear,
     logarithmic,
-    parameter,
     typed,
 )
 from zenturio.space.domain import MAX_LISTED, ArithmeticRange
@@ -128,8 +128,8 @@ WRONG = [
     (lambda: Continuous(1, 1), "not below"),
     (lambda: Continuous(0, 1, log=True), "cannot begin at 0"),
     (lambda: Continuous(0, float("inf")), "finite"),
-    (lambda: parameter([arithmetic("1", "300"), arithmetic("1", "300")]), "occurs twice"),
-    (lambda: parameter([arithmetic("1", "30000")] * 2), "too large to compare"),
+    (lambda: concatenation([arithmetic("1", "300"), arithmetic("1", "300")]), "occurs twice"),
+    (lambda: concatenation([arithmetic("1", "30000")] * 2), "too large to compare"),
     (lambda: typed(elements(["512MB"]), "int"), "not a whole number"),
     (lambda: zen.Space(n={1, 2}), "n: a Python set has no order"),
     (lambda: zen.Space(n=range(0)), "n: the set is empty"),
@@ -207,10 +207,10 @@ def test_a_concatenation_is_the_product_of_its_parts_the_rightmost_fastest(given
     texts = ["".join(each) for each in itertools.product(*lists)]
     if len(set(texts)) < len(texts):
         with pytest.raises(SpaceError, match="occurs twice"):
-            parameter(given_parts)
+            concatenation(given_parts)
         return
     try:
-        domain = parameter(given_parts)
+        domain = concatenation(given_parts)
     except SpaceError as error:
         assert "same value" in str(error)  # noqa: PT017
         return
@@ -219,7 +219,7 @@ def test_a_concatenation_is_the_product_of_its_parts_the_rightmost_fastest(given
 
 def test_a_vast_concatenation_costs_nothing():
     node, core = arithmetic("1", "9" * 15), arithmetic("001", "999")
-    domain = parameter(["node", node, "-", core, elements(["a", "b"])])
+    domain = concatenation(["node", node, "-", core, elements(["a", "b"])])
     assert domain.size == (10**15 - 1) * 999 * 2
     text = domain.text(domain.size // 3)
     assert domain.position(text) == domain.size // 3
@@ -230,7 +230,7 @@ def test_a_vast_concatenation_costs_nothing():
         domain.position("node0-001a")
     with pytest.raises(IndexError):
         domain.text(domain.size)
-    digits = parameter(["1", arithmetic("000000", "999999"), arithmetic("00", "99")])
+    digits = concatenation(["1", arithmetic("000000", "999999"), arithmetic("00", "99")])
     assert (digits.type, digits.value(7), digits.position(100000007)) == ("int", 100000007, 7)
     assert typed(digits, "str").value(7) == "100000007"
 
@@ -304,7 +304,7 @@ def test_equal_sets_are_equal():
     assert arithmetic("1", "3") == elements(["1", "2", "3"])
     assert arithmetic("1", "9999") == arithmetic("1", "9999", "1")
     assert arithmetic("01", "03") != elements(["1", "2", "3"])
-    assert parameter(["a", arithmetic("1", "2")]) == elements(["a1", "a2"])
+    assert concatenation(["a", arithmetic("1", "2")]) == elements(["a1", "a2"])
 
 
 @pytest.mark.parametrize(
@@ -325,11 +325,11 @@ def test_equal_sets_are_equal():
 def test_large_numbers_that_may_be_spelled_twice_are_not_put_together(head):
     tail = [arithmetic("000", "999")] * (1 if not isinstance(head, str) else 3)
     with pytest.raises(SpaceError, match="numbers are too many to concatenate from texts"):
-        parameter([head, *tail])
+        concatenation([head, *tail])
 
 
 @pytest.mark.parametrize("head", [arithmetic("1", "1999"), arithmetic("1999", "1", "-1")])
 def test_large_numbers_that_are_spelled_once_are_put_together(head):
-    domain = parameter([head, arithmetic("000", "999")])
+    domain = concatenation([head, arithmetic("000", "999")])
     assert (domain.type, domain.size) == ("int", 1_999_000)
     assert domain.position(domain.value(12_345)) == 12_345

@@ -13,7 +13,16 @@ import pytest
 import zenturio as zen
 from zenturio.errors import ExpressionError, NotFoundError, Passage, Place, SpaceError
 from zenturio.expression import parse
-from zenturio.space import Dependent, Parameter, Point, Zip, component, elements, join, parameter
+from zenturio.space import (
+    Dependent,
+    Parameter,
+    Point,
+    Zip,
+    component,
+    concatenation,
+    elements,
+    join,
+)
 
 
 def matrix():
@@ -415,7 +424,7 @@ def test_several_parts_that_are_not_joined_at_once_are_walked_together():
 
 
 def test_a_vast_concatenation_is_a_dimension_like_any_other():
-    hosts = parameter(["node", zen.span(1, 10**12), "-", elements(["a", "b"])])
+    hosts = concatenation(["node", zen.span(1, 10**12), "-", elements(["a", "b"])])
     space = zen.Space(host=hosts, n=[1, 2]).where("n == 1 or len(host) > 7")
     with (
         mock.patch.object(join, "WORK_LIMITS", ((1 << 10, 1 << 30),)),
@@ -427,7 +436,7 @@ def test_a_vast_concatenation_is_a_dimension_like_any_other():
     plain = zen.Space(host=hosts, n=[1, 2])
     assert plain.columns(4, 6)["host"].tolist() == ["node2-a", "node2-a"]
     assert plain.index({"host": "node2-b", "n": 2}) == 7
-    numbered = parameter(["1", zen.span("00000", "99999"), zen.span("00", "99")])
+    numbered = concatenation(["1", zen.span("00000", "99999"), zen.span("00", "99")])
     (last,) = zen.Space(n=numbered)[-1:]
     assert (last["n"], last.text("n")) == (19999999, "19999999")
     assert [p["n"] for p in zen.Space(n=numbered).neighbours(last)] == [19999998]
