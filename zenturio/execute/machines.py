@@ -7,7 +7,7 @@ from dataclasses import asdict, fields
 from functools import cache
 from pathlib import Path
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zenturio.errors import ExpressionError, InputError, PlaceError, ZenError
 from zenturio.execute.wire import (
@@ -26,8 +26,11 @@ from zenturio.execute.wire import (
 from zenturio.experiment import Experiment, HostConditions, HostDetails, MachineKind, Outcome
 from zenturio.experiment.experiment import value_at
 from zenturio.experiment.provenance import host_values
-from zenturio.expression import Expression, holds, text_of
 from zenturio.system.machine import CPU_PRESSURE, machine_facts
+
+# Each job is a Python that starts: only conditions on its machine need the language.
+if TYPE_CHECKING:
+    from zenturio.expression import Expression
 
 _NAME = text(256)
 check_machine_facts = record({
@@ -142,6 +145,10 @@ def check_requirements(experiment: Experiment) -> None:
 
 def unmet_requirement(experiment: Experiment) -> ZenError | None:
     """Return why this machine is not what *experiment* wants; none where it is."""
+    if not experiment.recipe.requires:
+        return None
+    from zenturio.expression import holds  # noqa: PLC0415
+
     try:
         for expression in experiment.recipe.requires:
             if not holds(value_at(expression, experiment.values, host=host_values())):
@@ -152,6 +159,8 @@ def unmet_requirement(experiment: Experiment) -> ZenError | None:
 
 
 def _requirement_error(require: Expression) -> PlaceError:
+    from zenturio.expression import text_of  # noqa: PLC0415
+
     facts = host_values()
     actual = ", ".join(f"host.{n} = {text_of(facts.get(n))}" for n in sorted(require.host_names))
     return PlaceError(

@@ -211,12 +211,16 @@ class PostgreSQL:
     def insert_new(
         self, cursor: Cursor, table: str, names: Sequence[str], rows: Sequence[Sequence[Any]]
     ) -> None:
-        columns = [list(column) for column in zip(*rows, strict=True)]
-        arrays = ", ".join(f"%s::{_array_type(column)}" for column in columns)
+        columns = {f"c{i}": list(column) for i, column in enumerate(zip(*rows, strict=True))}
+        # Of which type a column without values is cannot be known from them: a bare NULL fits any.
+        given = {c: values for c, values in columns.items() if any(v is not None for v in values)}
+        heads = ", ".join(c if c in given else "NULL" for c in columns)
+        arrays = ", ".join(f"%s::{_array_type(values)}" for values in given.values())
+        source = f"unnest({arrays}) AS u({', '.join(given)})" if given else "generate_series(1, %s)"
         cursor.execute(
-            f"INSERT INTO {table} ({', '.join(names)}) SELECT * FROM unnest({arrays})"
+            f"INSERT INTO {table} ({', '.join(names)}) SELECT {heads} FROM {source}"
             " ON CONFLICT DO NOTHING",
-            columns,
+            [*given.values()] or [len(rows)],
         )
 
     def draw(self, cursor: Cursor, count: int) -> list[int]:

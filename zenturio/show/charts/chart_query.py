@@ -20,7 +20,6 @@ from zenturio.errors import (
     SafetyError,
     did_you_mean,
 )
-from zenturio.query.aggregates import check_aggregate
 from zenturio.record.entities import RowChoice, read_round
 from zenturio.show.chart import Chart, Errors
 
@@ -309,6 +308,8 @@ class ChartQuery:
     def check(self) -> None:
         """Raise InputError if the options contradict each other or name nothing that exists."""
         self.check_kind()
+        from zenturio.query.aggregates import check_aggregate  # noqa: PLC0415 - loads NumPy
+
         check_aggregate(self.aggregate)
         if self.aggregate != "mean" and self.errors in ("interval", "std"):
             raise InputError(

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from zenturio.errors import InputError
 from zenturio.record import Repository
 from zenturio.show.charts.chart_query import KINDS, ChartQuery
-from zenturio.study.study_definition import resolve_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,6 +42,8 @@ def draw_charts(repository: Repository, query: ChartQuery) -> list[ChartResult]:
     A study may be named with its version, ``training@1``. Options that the kind does not have are
     ignored. Raise InputError if the rest cannot be drawn.
     """
+    from zenturio.study.study_definition import resolve_name  # noqa: PLC0415 - loads NumPy
+
     studies = tuple(dict.fromkeys(resolve_name(repository, name) for name in query.studies))
     return [draw_chart(repository, chart) for chart in replace(query, studies=studies).charts()]
 
