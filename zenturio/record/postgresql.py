@@ -217,10 +217,11 @@ class PostgreSQL:
         heads = ", ".join(c if c in given else "NULL" for c in columns)
         arrays = ", ".join(f"%s::{_array_type(values)}" for values in given.values())
         source = f"unnest({arrays}) AS u({', '.join(given)})" if given else "generate_series(1, %s)"
+        parameters: list[Any] = [*given.values()] or [len(rows)]
         cursor.execute(
             f"INSERT INTO {table} ({', '.join(names)}) SELECT {heads} FROM {source}"
             " ON CONFLICT DO NOTHING",
-            [*given.values()] or [len(rows)],
+            parameters,
         )
 
     def draw(self, cursor: Cursor, count: int) -> list[int]:
