@@ -82,7 +82,6 @@ def test_only_files_that_users_name_are_written_through_links():
         )
     }
     assert writers == {
-        "files.py",
         "schedule/formats/document.py",
         "search/optimization.py",
         "study/used_files.py",

@@ -85,10 +85,11 @@ def test_conditions_and_orders_of_sql_are_changed_and_what_it_assigns_is_not(
 
 
 def test_a_test_knows_the_contracts_that_it_inherits(reached_lines, tmp_path):
-    (tmp_path / "one.py").write_text("from zenturio.testing.two import Two\n")
-    (tmp_path / "two.py").write_text("from zenturio.testing.one import One\n")
+    contracts = "zenturio.testing"
+    (tmp_path / "one.py").write_text(f"from {contracts}.two import Two\n")
+    (tmp_path / "two.py").write_text(f"from {contracts}.one import One\n")
     (tmp_path / "three.py").write_text("")
-    source = "from zenturio.testing.one import One\nfrom zenturio.testing.none import No\n"
+    source = f"from {contracts}.one import One\nfrom {contracts}.none import No\n"
     inherited = reached_lines.contracts_of(source, tmp_path)
     assert {path.name for path in inherited} == {"one.py", "two.py"}
     assert reached_lines.contracts_of("import zenturio", tmp_path) == set()
