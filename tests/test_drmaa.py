@@ -159,6 +159,10 @@ def test_time_is_limited(session):
     assert not running(long("89.2"))
 
 
+def _is_stopped(pid):
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+
 def test_hosts_can_suspend(on_hosts, tmp_path):
     loop = f"while test ! -e {tmp_path}/go; do echo >> {tmp_path}/ticks; sleep 0.02; done"
     name = on_hosts.runJob(job(on_hosts, "sh", "-c", loop))
@@ -166,8 +170,8 @@ def test_hosts_can_suspend(on_hosts, tmp_path):
     until(ticks.exists)
     on_hosts.control(name, drmaa.JobControlAction.SUSPEND)
     assert on_hosts.jobStatus(name) == drmaa.JobState.USER_SUSPENDED
-    writer = min(running(loop))  # a fork that is stopped before it becomes sleep looks the same
-    until(lambda: Path(f"/proc/{writer}/stat").read_text().rpartition(")")[2].split()[0] == "T")
+    # A shell whose fork is stopped before it became sleep waits for it, and is not stopped itself.
+    until(lambda: any(_is_stopped(pid) for pid in running(loop)))
     (tmp_path / "go").touch()
     on_hosts.control(name, drmaa.JobControlAction.RESUME)
     assert on_hosts.wait(name, 30).exitStatus == 0
