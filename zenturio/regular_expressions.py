@@ -330,18 +330,18 @@ class _Translator:
             self._set_flags(flags)
 
     def _set_flags(self, flags: frozenset[str]) -> None:
-        found = _FLAGS.match(self._pattern, self._at)
-        named = set((found[1] or "") + (found[2] or "")) if found else {"?"}
-        if found is None or not named <= set("ims"):
+        match = _FLAGS.match(self._pattern, self._at)
+        named = set((match[1] or "") + (match[2] or "")) if match else {"?"}
+        if match is None or not named <= set("ims"):
             operator = self._pattern[self._at : self._at + 3]
             raise PatternError(f"invalid perl operator: {operator}")
-        own = (flags | set(found[1])) - set(found[2] or "")
+        own = (flags | set(match[1])) - set(match[2] or "")
         fold = "".join(sign for sign in ("i" if "i" in own else "-i",) if "i" in named)
-        if found[3] == ":":
-            self._begin_group(f"(?{fold}:", len(found[0]), own)
+        if match[3] == ":":
+            self._begin_group(f"(?{fold}:", len(match[0]), own)
             return
         self._open[-1] = (own, self._open[-1][1])
-        self._at += len(found[0])
+        self._at += len(match[0])
         if fold:
             # What follows is a group: it would take the other side of | with it.
             if self._is_repeatable or (self._out and self._out[-1] == "|"):
@@ -371,23 +371,23 @@ class _Translator:
         sign = rest[:1]
         if not sign:
             raise PatternError("trailing \\")
-        if found := _PROPERTY.match(rest):
-            is_other = (found[1] == "P") != (found[3] == "^")
-            text = rf"\{'P' if is_other else 'p'}{{{found[2] or found[4]}}}"
-        elif found := _CODE.match(rest):
-            code = int(found[1] or found[2], 16)
+        if match := _PROPERTY.match(rest):
+            is_other = (match[1] == "P") != (match[3] == "^")
+            text = rf"\{'P' if is_other else 'p'}{{{match[2] or match[4]}}}"
+        elif match := _CODE.match(rest):
+            code = int(match[1] or match[2], 16)
             if code > ord(_LAST):
-                raise PatternError(f"invalid escape sequence: \\{found[0]}")
+                raise PatternError(f"invalid escape sequence: \\{match[0]}")
             text = _literal(chr(code))
-        elif found := _OCTAL.match(rest):
-            text = _literal(chr(int(found[0], 8)))
+        elif match := _OCTAL.match(rest):
+            text = _literal(chr(int(match[0], 8)))
         elif sign in "afnrtv":
-            text, found = f"\\{sign}", None
+            text, match = f"\\{sign}", None
         elif sign.isascii() and not sign.isalnum():
-            text, found = _literal(sign), None
+            text, match = _literal(sign), None
         else:
             raise PatternError(f"invalid escape sequence: \\{sign}")
-        self._at += len(found[0]) if found else 1
+        self._at += len(match[0]) if match else 1
         return text
 
     def _brackets(self) -> str:

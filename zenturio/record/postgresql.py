@@ -212,12 +212,14 @@ class PostgreSQL:
         self, cursor: Cursor, table: str, names: Sequence[str], rows: Sequence[Sequence[Any]]
     ) -> None:
         columns = {f"c{i}": list(column) for i, column in enumerate(zip(*rows, strict=True))}
-        # Of which type a column without values is cannot be known from them: a bare NULL fits any.
-        given = {c: values for c, values in columns.items() if any(v is not None for v in values)}
-        heads = ", ".join(c if c in given else "NULL" for c in columns)
-        arrays = ", ".join(f"%s::{_array_type(values)}" for values in given.values())
-        source = f"unnest({arrays}) AS u({', '.join(given)})" if given else "generate_series(1, %s)"
-        parameters: list[Any] = [*given.values()] or [len(rows)]
+        # Values show the type of their array; a column without any is a NULL, which fits all types.
+        filled = {c: values for c, values in columns.items() if any(v is not None for v in values)}
+        heads = ", ".join(c if c in filled else "NULL" for c in columns)
+        arrays = ", ".join(f"%s::{_array_type(values)}" for values in filled.values())
+        source = (
+            f"unnest({arrays}) AS u({', '.join(filled)})" if filled else "generate_series(1, %s)"
+        )
+        parameters: list[Any] = [*filled.values()] or [len(rows)]
         cursor.execute(
             f"INSERT INTO {table} ({', '.join(names)}) SELECT {heads} FROM {source}"
             " ON CONFLICT DO NOTHING",

@@ -133,7 +133,6 @@ def _host_variables(facts: Mapping[str, Value]) -> dict[str, str]:
 
 _MOST_IN_MEMORY = 64 * 2**20
 """Bytes of a file that is wanted whole in memory."""
-"""Seconds between two checks whether one is to stop waiting."""
 T = TypeVar("T")
 CheckCancelled = Callable[[], None]
 """Raises what is to end the waiting."""

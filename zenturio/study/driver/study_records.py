@@ -47,7 +47,7 @@ LEFT = Failpoint("study.left")
 logger = logging.getLogger(__name__)
 
 LEAVE_SECONDS = 1.0
-"""How long leaving waits for a renewal that is under way; a hanging server must not hang us."""
+"""How long leaving waits for a renewal or a commit under way; a hanging server must not hang us."""
 
 
 @contextmanager
@@ -129,7 +129,6 @@ COMMIT_WAIT = 0.1
 """Seconds between two commits: an outcome waits for others at most twice as long."""
 QUIET = 5.0
 """Seconds for which the thread leaves a repository that failed alone."""
-"""How long leaving waits for a commit that is under way; a hanging server must not hang us."""
 
 ExperimentOutcome = tuple[Experiment, Outcome]
 
