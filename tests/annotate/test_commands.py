@@ -9,7 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from zenturio.annotate.commands import fill_command
+from zenturio.annotate.commands import fill_command, outside_programs, undeclared_programs
+from zenturio.annotate.scan import scan
 from zenturio.errors import AnnotationError, Passage, Place
 
 HOSTILE = [
@@ -218,3 +219,32 @@ def test_a_name_stands_where_the_next_brace_closes_it(text):
         naive += {"n": "1", "n m": "2"}.get(name, text[at])
         at += len(name) + 2 if name in ("n", "n m") else 1
     assert fill_command(text, {"n": "1", "n m": "2"}) == naive
+
+
+def test_programs_of_builds_and_runs_are_those_outside_of_the_folder(tmp_path, monkeypatch):
+    tools, folder = tmp_path / "tools", tmp_path / "app"
+    for place in (tools / "sim", tools / "cc", tools / "other", folder / "own", folder / "a.sh"):
+        place.parent.mkdir(exist_ok=True)
+        place.write_text("#!/bin/sh\n")
+        place.chmod(0o755)
+    (tools / "data").write_text("not executable")
+    (folder / "linked").symlink_to(tools / "sim")
+    monkeypatch.setenv("PATH", str(tools))
+    (folder / "a.sh").write_text(
+        '# ZEN$ BUILD "A=1 B=x cc -o own; sim"\n# ZEN$ USE PROGRAM "sim"\n'
+        + "".join(
+            f'# ZEN$ RUN "{run}"\n'
+            for run in (
+                "sim {n}", "./own", "./linked", "../tools/other", "../tools/data", "missing",
+                "cd x", "sh a.sh", "../tools", "$sim",
+            )
+        )
+        + "# ZEN$ PARAM n = { 1 }\n"
+    )  # fmt: skip
+    application = scan(folder)
+    outside = {
+        "cc": tools / "cc", "sim": tools / "sim", "./linked": folder / "linked",
+        "../tools/other": folder / "../tools/other",
+    }  # fmt: skip
+    assert outside_programs(application) == outside
+    assert undeclared_programs(application) == {w: p for w, p in outside.items() if w != "sim"}

@@ -11,12 +11,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from needs import needs
+from zenturio.annotate import parameters
 from zenturio.annotate.clauses import write_text
 from zenturio.annotate.dialects import BUILT_IN, UNKNOWN, dialect_of
 from zenturio.annotate.directive_lines import find
 from zenturio.annotate.hole_search import Filler, occurrences, stands_alone
 from zenturio.annotate.lint import lint
 from zenturio.annotate.model import Annotated, Hole
+from zenturio.annotate.parameters import own_values
 from zenturio.annotate.scan import scan
 from zenturio.annotate.source import Source, split_lines
 from zenturio.errors import AnnotationError, Place
@@ -522,3 +524,28 @@ def test_a_scanned_study_puts_every_element_in_to_the_letter(values, end, final,
 
 def _escaped(text):
     return write_text(text + "'")[1:-2]
+
+
+def test_what_a_file_has_by_itself_is_an_element_of_its_set_or_a_number(tmp_path, monkeypatch):
+    (tmp_path / "a.py").write_text(
+        "#ZEN$ SUBSTITUTE 0.8 = { UNIFORM(0, 1) } AS real\n"
+        "#ZEN$ SUBSTITUTE word = { LOGUNIFORM(1, 2) } AS none\n"
+        "#ZEN$ SUBSTITUTE 07 = { 01:20 } AS padded\n"
+        "#ZEN$ SUBSTITUTE 7 = { 01:20 } AS unpadded\n"
+        '#ZEN$ SUBSTITUTE "k\\d" = { k7, k8 } AS pattern MATCH REGEX\n'
+        "#ZEN$ SUBSTITUTE dep = { 1:padded } AS dependent\n"
+        "#ZEN$ PARAM n = { 1 }\n"
+        "x == 5; x, other_x = 9, 4\nx := 'b'; y\n#ZEN$ ASSIGN x = { a, b } AS quoted\nx = a\n"
+        "0.8 word 07 7 k7 dep\n"
+    )
+    expected = {
+        "real": 0.8, "none": None, "padded": 7, "unpadded": None, "pattern": None,
+        "dependent": None, "quoted": "b",
+    }  # fmt: skip
+    application = scan(tmp_path / "a.py")
+    assert own_values(application) == expected
+    monkeypatch.setattr(parameters, "MOST_ELEMENTS", 20)
+    assert own_values(application) == expected
+    monkeypatch.setattr(parameters, "MOST_ELEMENTS", 19)
+    # So large a set is not gone through: the text is its number.
+    assert own_values(application) == {**expected, "unpadded": 7.0}

@@ -25,7 +25,7 @@ from zenturio.annotate.model import (
     RunStatement,
     ZipStatement,
 )
-from zenturio.annotate.patterns import EVERY, json_steps
+from zenturio.annotate.patterns import EVERY, JsonFilter, json_steps
 from zenturio.errors import AnnotationError, InputError, Passage
 from zenturio.expression import parse
 
@@ -474,3 +474,27 @@ def test_what_is_written_as_a_declaration_is_read_as_it(
     assert (found.way, found.target.text, found.name.text) == (way.lower(), target, name or target)
     assert (found.type, found.unit) == (kind, unit)
     assert found.default == (default.strip('"') if default is not None else None)
+
+
+VALUES = (1, 2, 2.0, 3, "a", "b", "c", "2", True, False, None, [2], {"a": 2})
+
+
+@pytest.mark.parametrize(
+    ("literal", "less", "equal", "more"),
+    [
+        (2, [1], [2, 2.0], [3]),
+        (2.0, [1], [2, 2.0], [3]),
+        ("b", ["2", "a"], ["b"], ["c"]),
+        (True, [], [True], []),
+        (None, [], [None], []),
+    ],
+)
+def test_members_of_json_compare_with_their_own_kind_alone(literal, less, equal, more):
+    others = [value for value in VALUES if repr(value) not in map(repr, equal)]
+    true = {"==": equal, "!=": others, "<": less, ">": more}
+    is_ordered = bool(less)
+    true |= {"<=": [*less, *equal] * is_ordered, ">=": [*equal, *more] * is_ordered}
+    for operator, expected in true.items():
+        accepts = JsonFilter((), operator, literal).accepts
+        found = [value for value in VALUES if accepts(value)]
+        assert sorted(map(repr, found)) == sorted(map(repr, expected)), operator

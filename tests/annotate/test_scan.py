@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from spent import under
-from zenturio.annotate.file_selection import match_glob
+from zenturio.annotate.file_selection import match_glob, may_have_directives
 from zenturio.annotate.hole_search import Filler
 from zenturio.annotate.scan import scan, scan_kept
 from zenturio.errors import AnnotationError, InputError
@@ -539,3 +539,24 @@ def test_kept_sources_at_paths_that_are_none_are_refused(path):
 def test_decks_that_differ_by_their_endings_are_studies_of_their_own(tmp_path, file, name):
     (tmp_path / file).write_text("# ZEN$ PARAM n = { 1, 2 }\n")
     assert scan(tmp_path / file).name == name
+
+
+def test_only_a_text_or_what_has_directives_beside_it_may_have_directives(write, tmp_path):
+    write(yes="a\n# ZEN$ X\n", no="ZEN\n", side="\0", side_zen="", folder__a="ZEN$")
+    contents = {"binary": b"\0ZEN$", "late": b"a" * 10_000 + b"\0ZEN$", "empty": b""}
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
+    os.mkfifo(tmp_path / "pipe")
+    names = ("yes", "no", "side", "folder", "binary", "late", "empty", "pipe", "gone")
+    assert [n for n in names if may_have_directives(tmp_path / n)] == ["yes", "side", "late"]
+
+
+def test_rules_that_are_no_text_are_an_error_and_others_leave_files_out(write, tmp_path):
+    write(a_txt="# ZEN$ PARAM a = { 1 }\n", b__a_o="", b__c_o="", b__deep__c_o="", c_o="")
+    (tmp_path / "b" / ".zenignore").write_text("# *.txt\n\n a.o \n./c.o\n")
+    assert scan(".").file_paths == ["a.txt", "b/deep/c.o", "c.o"]
+    (tmp_path / ".zenignore").write_text("c.o/\n")
+    assert scan(".").file_paths == ["a.txt"]
+    (tmp_path / "b" / ".zenignore").write_bytes(b"\xff")
+    (message,) = messages(".")
+    assert message.startswith("b/.zenignore cannot be read: 'utf-8' codec")

@@ -1,5 +1,6 @@
 """Sets: the text of an element is kept to the letter, its value is what it stands for."""
 
+import importlib
 import itertools
 from decimal import Decimal
 from fractions import Fraction
@@ -13,6 +14,8 @@ import zenturio as zen
 from zenturio.errors import SpaceError
 from zenturio.space import (
     Continuous,
+    Dependent,
+    Zip,
     arithmetic,
     concatenation,
     elements,
@@ -21,7 +24,10 @@ from zenturio.space import (
     logarithmic,
     typed,
 )
-from zenturio.space.domain import MAX_LISTED, ArithmeticRange
+from zenturio.space.domain import MAX_LISTED, ArithmeticRange, Elements
+from zenturio.space.parameter import Concatenation
+
+sets = importlib.import_module("zenturio.space.parameter")  # which a function hides
 
 RANGES = [
     (("1", "10"), ["1", "2", "3", "4", "5", "6", "7", "8", "9", "10"], "int"),
@@ -333,3 +339,37 @@ def test_large_numbers_that_are_spelled_once_are_put_together(head):
     domain = concatenation([head, arithmetic("000", "999")])
     assert (domain.type, domain.size) == ("int", 1_999_000)
     assert domain.position(domain.value(12_345)) == 12_345
+
+
+def test_a_concatenation_is_listed_compared_or_followed_by_its_size(monkeypatch):
+    monkeypatch.setattr(sets, "LISTED", 3)
+    monkeypatch.setattr(sets, "COMPARED", 10)
+    kinds = {}
+    for last in (3, 4, 10, 11):
+        made = concatenation(["1", arithmetic("1", str(last))])
+        kinds[last] = type(made)
+        assert made.type == "int"
+        assert list(made.texts()) == [f"1{n}" for n in range(1, last + 1)]
+        assert made.values().tolist() == [int(f"1{n}") for n in range(1, last + 1)]
+    assert kinds == {3: Elements, 4: Elements, 10: Elements, 11: Concatenation}
+    large = concatenation(["1", arithmetic("1", "11")])
+    assert [large.position(large.value(at)) for at in range(11)] == list(range(11))
+    assert typed(large, "int") is large
+    assert typed(large, "str").values().tolist() == list(large.texts())
+    with pytest.raises(SpaceError, match="a set of 11 elements cannot be read as TYPE real"):
+        typed(large, "real")
+    assert typed(concatenation(["1", arithmetic("1", "10")]), "real").value(0) == 11.0
+    monkeypatch.setattr(sets, "_SHAPES", 3)
+    shapes = [elements(["1", "a"]), elements(["2", "b"])]
+    assert concatenation([*shapes, elements(["3"])]).type == "str"
+    assert concatenation(["1", arithmetic("1", "11")]).type == "int"
+
+
+def test_sets_are_written_as_directives_have_them():
+    assert str(Continuous(0.5, 2)) == "UNIFORM(0.5, 2)"
+    assert str(Continuous(0.5, 2, log=True)) == "LOGUNIFORM(0.5, 2)"
+    assert (Continuous(0.5, 2).text(1.25), Continuous(0.5, 2).type) == ("1.25", "real")
+    assert str(Dependent("1", "n")) == "1:n"
+    assert str(Dependent("n + 1", "9", "2")) == "n + 1:9:2"
+    assert str(Dependent("1", "n", "2", geometric=True)) == "1:n:*2"
+    assert Zip(("a", "b", "c")).text == "a == b == c"

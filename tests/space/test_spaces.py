@@ -23,6 +23,7 @@ from zenturio.space import (
     elements,
     join,
 )
+from zenturio.space.space import fingerprint
 
 
 def matrix():
@@ -440,3 +441,66 @@ def test_a_vast_concatenation_is_a_dimension_like_any_other():
     (last,) = zen.Space(n=numbered)[-1:]
     assert (last["n"], last.text("n")) == (19999999, "19999999")
     assert [p["n"] for p in zen.Space(n=numbered).neighbours(last)] == [19999998]
+
+
+@pytest.mark.parametrize("rows", [1, 5, 1 << 16])
+def test_blocks_are_the_points_in_order_cut_at_a_size_and_at_a_limit(rows, monkeypatch):
+    monkeypatch.setattr(component, "MAX_EAGER_CODES", 1)
+    monkeypatch.setattr(join, "MAX_PIECE_ROWS", rows)
+    space = zen.Space(
+        a=[3, 1, 2],
+        b=zen.parameter(["x", "y"], when="a > 1"),
+        c=zen.span(1, "a"),
+        d=["p", "q"],
+        e=zen.derived("a * 2"),
+    ).where("a != c or d == 'p'")
+    points = list(space)
+    assert len(points) == 17
+    for size, limit in itertools.product((1, 2, 7, 17, 50), (None, 0, 1, 6, 7, 17, 99)):
+        cut = [tuple(points[:limit][at : at + size]) for at in range(0, 17, size)]
+        blocks = list(space.blocks(size, limit))
+        assert [block.points for block in blocks] == [block for block in cut if block]
+        assert [len(block) for block in blocks] == [len(block) for block in cut if block]
+    assert list(zen.Space(a=[1]).where("a > 1").blocks(3)) == []
+    (block,) = space.blocks(50)
+    assert block.coded.keys() == {"a", "b", "d"}
+    for name, (codes, texts) in block.coded.items():
+        active = [None if p.positions[name] is None else p.text(name) for p in points]
+        assert [texts[code] for code in codes.tolist()] == active
+    assert {name: len(texts) for name, (_, texts) in block.coded.items()} == {
+        "a": 3,
+        "b": 3,
+        "d": 2,
+    }
+
+
+def test_a_fingerprint_is_that_of_what_is_written_and_stays():
+    sets = {"a": [1, 2], "b": zen.parameter(["x"], when="a > 1"), "d": zen.derived("a * 2")}
+    assert fingerprint(zen.Space(**sets)) == "c67559f28143ed87"
+    others = [
+        {**sets, "a": [2, 1]},
+        {**sets, "a": zen.span("01", "02")},
+        {**sets, "b": zen.parameter(["x"], when="a > 0")},
+        {**sets, "b": ["x"]},
+        {**sets, "d": zen.derived("a * 3")},
+        {"d": sets["d"], "b": sets["b"], "a": sets["a"]},
+        {"a": sets["a"]},
+        {"a": sets["a"], "c": sets["d"]},
+        {"a": zen.span(1, 10**6)},
+        {"a": zen.span(1, 10**6 + 1)},
+        {"a": zen.span(0, 10**6 - 1)},
+        {"a": zen.span(1, 2 * 10**6, 2)},
+        {"a": zen.span(1, 10**5)},
+        {"a": [1, 2], "b": zen.span(1, "a")},
+        {"a": [1, 2], "b": zen.span(1, "2 * a")},
+        {"a": [1, 2], "b": zen.span("a", 2)},
+        {"a": [1, 2], "b": zen.span(1, "a", 2)},
+        {"a": zen.uniform(1, 2)},
+        {"a": zen.uniform(1, 3)},
+        {"a": zen.uniform(0, 2)},
+        {"a": zen.loguniform(1, 2)},
+    ]
+    spaces = [zen.Space(**each) for each in (sets, *others)]
+    spaces += [zen.Space(**sets).where("a > 0"), zen.Space(**sets).where("a > 1")]
+    assert len({fingerprint(space) for space in spaces}) == len(spaces)
+    assert all(fingerprint(space) == fingerprint(space.where()) for space in spaces)

@@ -1,6 +1,7 @@
 """Digests computed again from a repository alone: right ones, wrong ones, and unknown ones."""
 
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 
@@ -36,15 +37,23 @@ def project(tmp_path, monkeypatch):
     (folder / "tool").write_text("#!/bin/sh\n")
     (folder / "tool").chmod(0o755)
     (folder / "link").symlink_to("tool")
+    with closing(open_repository(tmp_path / "a.db")) as repository:
+        record(repository, "app", folder)
+        yield repository
+
+
+def record(repository, name, folder, text=None):
+    """Results of all experiments of *folder*; its definition says *text* in place of its program."""
     application = scan([folder])
     generator, space = ExperimentGenerator(application), application.space
     experiments = [e for n in range(space.size) for e in generator.experiments(space.point(n))]
-    with closing(open_repository(tmp_path / "a.db")) as repository:
-        repository.open("app", define_study(application, len(experiments), generator.program))
-        lease = repository.acquire_lease("app", DriverProcess.current())
-        repository.add_results("app", lease.number, [(e, outcome(e)) for e in experiments])
-        repository.release_lease(lease)
-        yield repository
+    definition = define_study(application, len(experiments), generator.program)
+    if text is not None:
+        definition = replace(definition, sources={"run.sh": text.encode()})
+    repository.open(name, definition)
+    lease = repository.acquire_lease(name, DriverProcess.current())
+    repository.add_results(name, lease.number, [(e, outcome(e)) for e in experiments])
+    repository.release_lease(lease)
 
 
 def alter(repository, statement):
@@ -83,3 +92,21 @@ def test_what_was_redacted_is_unknown(project, tmp_path):
     redact(tmp_path / "a.db", Secret("sh run.sh"), "alice")
     with closing(open_repository(tmp_path / "a.db")) as repository:
         assert check_identity(repository) == IdentityCheck(0, 12, ())
+
+
+def test_each_study_is_checked_by_its_own_program(project, tmp_path):
+    changes = {
+        "other": ("", ""), "unread": ("N = {", "N = "), "elsewhere": ("1, 2, 1e1", "2, 3"),
+        "changed": ("echo", "echo -n"),
+    }  # fmt: skip
+    for name, (old, new) in changes.items():
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "run.sh").write_text(text := PROGRAM + f": {name}\n")
+        record(project, name, folder, text.replace(old, new, 1))
+    found = check_identity(project)
+    # Of the values of "elsewhere" one is in the set: the set itself is no part of what ran.
+    assert (found.right, found.unknown, len(found.wrong)) == (12 + 12 + 4, 12 + 8, 12)
+    assert {text.partition(":")[0] for text in found.wrong} == {"study changed"}
+    found = check_identity(project, 2)
+    assert found.right + found.unknown + len(found.wrong) == 2 * 5

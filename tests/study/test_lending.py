@@ -8,6 +8,7 @@ import pytest
 
 from study.places import Held, Scrambled, good
 from zenturio.errors import PlaceError
+from zenturio.execute.executor import SelectsMachine
 from zenturio.experiment import MachineKind, Step
 from zenturio.study.driver import slot_pool
 from zenturio.study.driver.slot_pool import SlotPool
@@ -303,3 +304,57 @@ def test_a_queue_of_any_length_is_lent_one_after_the_other_without_growing_the_s
     submitted = [allotment.submit(experiment(n)) for n in range(500)]
     place.first.set_result(outcome(experiment(0)))
     assert all(future.done() and not future.exception() for future in submitted)
+
+
+class Sorted(Held):
+    """A place of two kinds of machine, which notes for which kind it was given something."""
+
+    fast, slow = MachineKind("fast", 8), MachineKind("slow", 4)
+    machines = frozenset({fast, slow})
+
+    def __init__(self, slots):
+        super().__init__(slots)
+        self.kinds = {}
+
+    def slots_of(self, machine):
+        return {self.fast: 1, self.slow: 2}[machine]
+
+    def submit_to(self, machine, each):
+        self.kinds[each.digest] = machine
+        return self.submit(each)
+
+
+def test_an_experiment_of_one_kind_of_machine_waits_for_its_turn_and_is_given_to_that_kind():
+    place = Sorted(2)
+    allotment = SlotPool(place).allot("a")
+    assert isinstance(allotment, SelectsMachine)
+    assert not isinstance(SlotPool(Held(2)).allot("a"), SelectsMachine)
+    assert [allotment.slots_of(kind) for kind in (place.fast, place.slow)] == [1, 2]
+    any_kind, slow, fast = EIGHT[:3]
+    futures = [
+        allotment.submit(any_kind),
+        allotment.submit_to(place.slow, slow),
+        allotment.submit_to(place.fast, fast),
+    ]
+    assert begun(place) == {any_kind.digest, slow.digest}
+    assert place.kinds == {slow.digest: place.slow}
+    place.end(slow.digest)
+    assert place.kinds == {slow.digest: place.slow, fast.digest: place.fast}
+    place.end(fast.digest)
+    place.end(any_kind.digest)
+    assert [future.result() for future in futures] == [good(each) for each in EIGHT[:3]]
+
+
+def test_at_a_place_that_runs_as_users_each_owner_runs_as_their_own_and_nobody_as_none():
+    class AsUsers(Held):
+        def submit_as(self, user, each):
+            users[each.digest] = user
+            return self.submit(each)
+
+    users = {}
+    pool = SlotPool(AsUsers(3), user_of={"a": "ann", "b": "bob", "c": None}.get)
+    futures = [pool.allot(owner).submit(each) for owner, each in zip("abc", EIGHT, strict=False)]
+    assert users == {EIGHT[0].digest: "ann", EIGHT[1].digest: "bob"}
+    with pytest.raises(PlaceError, match="the user who submitted this experiment is not known"):
+        futures[2].result()
+    assert pool.slots_in_use("c") == 0
