@@ -317,7 +317,7 @@ class LockedFolder:
         self._lock.release()
 
 
-# Files that zenturio writes where its user says: charts, tables, reports, databases.
+# Outputs: files that zenturio writes where its user says (charts, tables, reports, databases)
 #
 # One that lies in the folder of a study is none of its inputs. So each is written down, in
 # ``.zenturio/outputs.jsonl``: its path and a digest of its content. A file that was edited since is

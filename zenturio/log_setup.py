@@ -181,7 +181,7 @@ def _remove_handlers(kept: logging.Handler | None) -> None:
                 handler.close()
 
 
-# The last log lines of the last commands, kept in ``.zenturio/logs`` for a bug report.
+# Recent lines: the last ones of each command, kept in ``.zenturio/logs`` for a bug report
 #
 # Each process of a command that logs something writes a file of its own: no locks, and lines of two
 # commands do not mix. A file is bounded (the older half goes), so are the files. Only a project of

@@ -50,7 +50,7 @@ def size(number: int) -> str:
     return f"{value:.3g} TB"
 
 
-# Times of the repository as text, in UTC; a database of others may hold any number.
+# Times, in UTC; the database of somebody else may hold any number
 
 
 def utc_time(seconds: float | None) -> str:

@@ -1,4 +1,4 @@
-"""Clauses of a directive: its tokens, how values are quoted, and what follows each keyword."""
+"""Clauses of a directive: tokens, quoted texts and keywords; and the diagnostics of a scan."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Literal, TypeVar
 
 from zenturio.errors import AnnotationError, Diagnostic, InputError, Passage, Place, did_you_mean
 
-# Collects all diagnostics of a scan, so that they are reported together.
+# Diagnostics of a scan, collected so that they are reported together
 
 
 @dataclass
@@ -56,6 +56,8 @@ class Gathering:
             return True
         return False
 
+
+# Tokens, texts, and the clauses that they make
 
 Kind = Literal["word", "text", "name", "sign"]
 

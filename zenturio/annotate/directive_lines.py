@@ -1,8 +1,8 @@
-"""Directives in a file: the lines that hold them, and the scope of each.
+"""Directives in a file: the lines that hold them, their scopes, and how new ones are inserted.
 
 A directive is a whole line: white space, an opener, ``ZEN$``, the body, the closer if there is one.
 Lines in strings, heredocs and comment blocks are told apart by patterns of the dialect (see
-`dialects.verbatim` for their limits); a file of an unknown kind is judged line by line alone.
+`dialects.dialect` for their limits); a file of an unknown kind is judged line by line alone.
 """
 
 from __future__ import annotations
@@ -414,7 +414,7 @@ def quoted(name: str) -> str:
     return name if name.replace("_", "a").isalnum() else f'"{name}"'
 
 
-# Inserts directives into a program, as a scheduler does with the machines it selects.
+# Insertion of directives, as a scheduler does with the machines that it selects
 
 Way = Literal["SUBSTITUTE", "ASSIGN", "ENV", "PARAM"]
 

@@ -1,4 +1,4 @@
-"""Holes in a text: found, and filled with the values of a point."""
+"""Holes in the text of files: how they are found, and how the values of a point fill them."""
 
 from __future__ import annotations
 
@@ -349,7 +349,7 @@ def _is_formatted(text: str, position: int, span: Span) -> bool:
     return span.is_string and is_inside and _FORMATTED.search(prefix) is not None
 
 
-# Put a point's texts into the files of an application.
+# Filling
 #
 # Each file is cut once into pieces of bytes with slots between them, so that filling is a join.
 # Bytes outside the slots are those of the source; what was put in is never read again.

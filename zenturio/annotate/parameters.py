@@ -1,4 +1,4 @@
-"""Parameters of a study: declared, merged and overridden, and what each name means."""
+"""Parameters of a study: declared, merged, overridden; their own values; warnings about them."""
 
 from __future__ import annotations
 
@@ -332,7 +332,7 @@ def known_names(parameters: Parameters) -> frozenset[str]:
     return frozenset(parameters.by_name) | parameters.broken
 
 
-# The values that files have by themselves: what the program does as it stands.
+# Own values: what the program does as it stands
 
 MOST_ELEMENTS = 100_000
 """Elements of a set among which the text of a file is looked for."""
@@ -383,7 +383,7 @@ def _element(domain: Domain, text: str) -> Value:
         return None
 
 
-# Warnings about parameters and constraints.
+# Warnings about parameters and constraints
 
 MANY = 1_000_000
 """Points beyond which a study needs a search; also the most that are tried for a warning."""

@@ -1,4 +1,4 @@
-"""Patterns: those of paths, and the expressions by which metrics are read.
+"""Patterns of paths (globs, .gitignore) and of metrics (regular expressions, JSON paths).
 
 A folder may hold links to itself: Python's own ``glob`` follows them, and two of them make 2^40
 paths of one pattern. Here ``**`` follows no links, and entries are counted up to a limit.
@@ -261,7 +261,7 @@ def _is_pattern(line: str) -> bool:
     return bool(line)
 
 
-# Regular expressions and JSON paths by which metrics and targets are found.
+# Patterns of metrics: regular expressions and JSON paths that find metrics and targets
 
 
 def check_pattern(passage: Passage) -> Pattern:

@@ -1,4 +1,4 @@
-"""Scan annotated files, or those that a repository stores, into an application."""
+"""Scan annotated files, present ones or those that a repository stores, into an application."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ from zenturio.space import Space
 from zenturio.space.domain import Continuous, Domain
 from zenturio.space.parameter import Dependent, Parameter, Zip
 
-# From parsed files to an application: everything that concerns several directives.
+# Assembly: from parsed files to an application; everything that concerns several directives
 
 
 def check_parameters(names: NameTable, dimensions: Mapping[str, Parameter]) -> None:
@@ -506,6 +506,8 @@ class Assembly:
             hint = "give each as many elements as the others"
             self.diagnostics.error(message, together.place, hint)
 
+
+# Scans
 
 _TYPES: dict[str, Type] = {"wtime": "real", "ctime": "real", "maxrss": "int", "exit": "int"}
 

@@ -1,4 +1,4 @@
-"""Sets of values, read from directives, files and folders, with the types of their elements."""
+"""Sets of values as directives, files and folders give them, and the types of their elements."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from zenturio.space.domain import (
 )
 from zenturio.space.parameter import Dependent, concatenation, typed
 
-# The syntax of sets: ``{ a, "b, c", 1:10, node{1:2}-{a,b}, LINES("hosts.txt") }``.
+# Syntax: ``{ a, "b, c", 1:10, node{1:2}-{a,b}, LINES("hosts.txt") }``
 
 CALLS = {
     "LIN": "LIN(first, last, how many)",
@@ -259,6 +259,8 @@ def _arguments(passage: Passage) -> tuple[Passage, ...]:
     ends = [*(cut - 1 for cut in cuts[1:]), len(passage.text)]
     return tuple(passage.cut(a, b).strip() for a, b in zip(cuts, ends, strict=True))
 
+
+# Elements with their types, from directives, files and folders
 
 _BASED = re.compile(r"[+-]?0(?:[xX][0-9a-fA-F]+|[oO][0-7]+|[bB][01]+)")
 _FORTRAN = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))[dD]([+-]?[0-9]+)")

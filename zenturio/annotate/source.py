@@ -1,4 +1,4 @@
-"""Source files: their text and their dialect, and the digests of all files."""
+"""Source files with their text and dialect, and the digests of all files."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def _is_binary(head: bytes) -> bool:
     return b"\0" in head and not head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
 
 
-# Digests of files, remembered by stamps: a file that did not change is not read again.
+# Digests, remembered by stamps: a file that did not change is not read again
 #
 # A stamp is all that tells a change without reading: device, inode, size, both times and mode.
 # Stamps with digests are kept for each application in the user's cache folder, never in the

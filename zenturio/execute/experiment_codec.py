@@ -71,8 +71,18 @@ from zenturio.experiment.experiment import ExperimentValues, positions_of
 if TYPE_CHECKING:
     from zenturio.expression import Expression
 
+__all__ = [
+    "pack_experiment",
+    "pack_experiments",
+    "pack_failure",
+    "pack_outcome",
+    "unpack_experiment",
+    "unpack_experiments",
+    "unpack_outcome",
+]
 
-# A manifest in JSON and the bytes that it speaks of, as one piece that tells where it is torn.
+
+# Framing: a manifest in JSON and the bytes that it speaks of; a torn piece is noticed
 
 _LENGTH = struct.Struct("!I")
 _ELEMENTS = 2**24
@@ -118,16 +128,7 @@ def unframe_message(magic: bytes, data: bytes, check: Check) -> tuple[dict[str, 
     return manifest, blobs
 
 
-__all__ = [
-    "pack_experiment",
-    "pack_experiments",
-    "pack_failure",
-    "pack_outcome",
-    "unpack_experiment",
-    "unpack_experiments",
-    "unpack_outcome",
-]
-
+# Recipes
 
 _EXPRESSIONS = ("formula", "rows", "when")
 _FIELDS = tuple(item.name for item in fields(Metric) if item.name not in (*_EXPRESSIONS, "place"))
@@ -233,6 +234,8 @@ def _expression_from_json(manifest: dict[str, Any] | None) -> Expression | None:
     return parse(Passage(manifest["text"], pieces))
 
 
+# Values and measures
+
 _EXACT_LIMIT = 2**63
 """Whole numbers beyond are written in hexadecimal: JSON's readers limit the digits."""
 
@@ -297,6 +300,8 @@ def value_from_json(value: Any) -> Any:
         return Missing(content)
     return Series(tuple(value_from_json(element) for element in content))
 
+
+# Outcomes and failures
 
 _OUTCOME_MAGIC = b"zen-outcome 2\n"
 _LONGEST_TEXT, _MOST_DIAGNOSTICS = 2**16, 10_000
@@ -434,6 +439,8 @@ def _failure_from_json(manifest: dict[str, Any]) -> ZenError:
     error.diagnostics = diagnostics
     return error
 
+
+# Experiments
 
 _EXPERIMENT_MAGIC = b"zen-parcel 2\n"
 _EXPERIMENT_TEXT = any_text(2**24)

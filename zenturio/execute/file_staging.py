@@ -1,8 +1,9 @@
-"""Files of experiments on disk: written, copied, cloned or, where they are large, shared.
+"""Files of experiments on disk: put into a folder before a run, and kept after it.
 
-A folder (``StagedFolder``) has files of its own, so that what an experiment writes harms no other
-one: small files are copied; large ones are cloned where the file system can, which costs
-neither time nor room. Where it cannot, the folder gets a symbolic link to one copy that may only be
+Before a run they are written, copied, cloned or, where they are large, shared. A folder
+(``StagedFolder``) has files of its own, so that what an experiment writes harms no other one: small
+files are copied; large ones are cloned where the file system can, which costs neither time nor
+room. Where it cannot, the folder gets a symbolic link to one copy that may only be
 read; root may write all the same, so the copy is checked after each run (``SharedFile.is_spoilt``).
 
 Files that are copied keep their times, and those that are filled in are newer than all of them: a
@@ -340,7 +341,7 @@ def _keep_first(draft: str, path: Path) -> None:
     os.unlink(draft)  # noqa: PTH108
 
 
-# Files that an experiment is to leave: found by OUTPUT's patterns, and set apart.
+# Outputs: files that OUTPUT's patterns find, set apart
 #
 # ``.zenturio/store/incoming/DIGEST-…`` holds them under the paths they had until their outcome is
 # recorded: each attempt has a folder of its own, so none replaces the files of another one.

@@ -1,4 +1,4 @@
-"""Files in the folder of an experiment: where they may lie, written, cloned, removed.
+"""Files in the folder of an experiment: where they may lie, and which ones match a pattern.
 
 Hosts get this file, too: only the standard library of Python 3.9 is used here.
 """
@@ -91,7 +91,7 @@ def remove_tree(folder: str | os.PathLike[str]) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-# Which files of a folder match patterns; with the standard library alone, for it runs on hosts.
+# Matching of patterns
 
 
 def matching_files(folder: str, patterns: Iterable[str]) -> list[str]:

@@ -62,7 +62,9 @@ from zenturio.experiment import (
 from zenturio.experiment.experiment import describe_failure
 from zenturio.experiment.inside import OutsideError, open_inside
 
-# From what a run left to its outcome: wherever it ran, the same for the same fault.
+_log = logging.getLogger(__name__)
+
+# Verdicts: from what a run left to its outcome; wherever it ran, the same for the same fault
 
 IDLE_BUILD = (
     "BUILD left every file as it was: check that it makes something of the files that hold values, "
@@ -254,7 +256,8 @@ def _signal(number: int) -> str:
         return f"signal {number}"
 
 
-_log = logging.getLogger(__name__)
+# The runner
+
 IDENTITY = "ZEN_EXPERIMENT"
 """The environment variable that tells an experiment its digest."""
 SEARCHED_BYTES = 2**22

@@ -134,7 +134,7 @@ def machine_parts_from_json(manifest: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-# What an experiment REQUIREs of the machine that it runs on.
+# Requirements: what an experiment REQUIREs of the machine that it runs on
 
 
 def check_requirements(experiment: Experiment) -> None:
@@ -170,7 +170,7 @@ def _requirement_error(require: Expression) -> PlaceError:
     )
 
 
-# Whether this machine is quiet enough to measure on: what ``zen run --quiet-machine`` waits for.
+# Quiet machines: what ``zen run --quiet-machine`` waits for
 #
 # A machine is too busy if processes had to wait for a processor in more than 5% of the last ten
 # seconds, as the kernel counts it (pressure stall information): of all that a machine tells, this

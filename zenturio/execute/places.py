@@ -212,7 +212,7 @@ def open_named(
     return place
 
 
-# Is a place as it should be? It is opened, asked, and given a small experiment to run.
+# Check of a place: it is opened, asked, and given a small experiment to run
 
 PATIENCE = 120.0
 """Seconds that a probe may take: it may have to wait until a machine is free."""

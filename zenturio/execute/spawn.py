@@ -1,4 +1,6 @@
-"""Starts a command: itself where it is plain words, through a shell where it is not.
+"""Starts a command, and captures what it prints.
+
+A command of plain words is started itself, another one by a shell.
 
 A process begins its largest resident size with that of the process that started it: a program of
 1 MB that a launcher starts seems to have its 12. Where that matters it is started *exactly*:
@@ -151,7 +153,7 @@ class Spawner:
         return None
 
 
-# What an experiment prints: drained as it comes, its head and its tail kept, the rest counted.
+# Output: drained as it comes, its head and its tail kept, the rest counted
 
 LIVE_LOG_BYTES = 1 << 26
 """Bytes that can be followed while they come; of more, what was kept is seen in the end."""

@@ -1,7 +1,8 @@
 """What the driver and a launcher say to each other, and checks of values that others sent.
 
-Only the standard library is used here, in streams and in tree: launchers start with few imports.
-Nothing is reserved because a length says so: memory is taken as bytes arrive, up to a limit.
+Launchers start with few imports, and hosts get this file, too: only the standard library of Python
+3.9 is used here. Nothing is reserved because a length says so: memory is taken as bytes arrive, up
+to a limit.
 """
 
 from __future__ import annotations
@@ -14,12 +15,11 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any
 
-# Checks of values that others sent, before anything uses them: types, ranges and sizes.
+# Checks of values that others sent, before anything uses them: types, ranges and sizes
 #
 # A check is called with a value and the name of its place in the message, and raises MalformedError
 # whose text begins with that name; those around it put their own before it.
 # JSON is read within limits of its own: nothing that is sent can exhaust the memory or the stack.
-# Hosts get this file, too: only the standard library of Python 3.9 is used here.
 
 ELEMENTS = 2**20
 """Values in one JSON text: each of them takes about 100 bytes when it is read."""
@@ -93,7 +93,7 @@ def mismatch(value: object, where: str, expected: str) -> MalformedError:
     return MalformedError(f"{where} is {short_repr(value)}, not {expected}")
 
 
-# The checks.
+# A check for each kind of value
 
 
 def anything(_value: Any, _where: str) -> None:
@@ -293,6 +293,8 @@ def record(required: Mapping[str, Check], optional: Mapping[str, Check] = {}) ->
 
     return check
 
+
+# Messages on a stream
 
 _LENGTH = struct.Struct("!I")
 LARGEST_MESSAGE_BYTES = 2**25

@@ -38,7 +38,9 @@ from zenturio.experiment.identity import checked_digest
 from zenturio.files import LockedFolder, make_folder
 from zenturio.system import processes
 
-# A folder that experiments run in one after the other: checked before each, and only mended.
+_log = logging.getLogger(__name__)
+
+# Staged folders: experiments run in one after the other; it is checked before each, and only mended
 #
 # Most files of an application are the same for every experiment. They stay in the folder, with the
 # stamps that they had when they were put there (device, inode, size, both times, mode). Before an
@@ -348,7 +350,7 @@ def _remove(path: str) -> None:
             raise
 
 
-_log = logging.getLogger(__name__)
+# The workspace of a session
 
 Keep = Literal["always", "failed", "never"]
 

@@ -1,4 +1,4 @@
-"""What many values come to: the one definition of each aggregate, in tables, charts and rankings.
+"""Aggregates: what many values come to, in tables, charts and rankings; when repeats suffice.
 
 Sums are exact until they are rounded once, so neither the order of the values nor one that has
 diverged (1e200) changes a digit. None is the answer where there is none.
@@ -256,7 +256,7 @@ def _scaled(value: float, exponent: int) -> float:
         return math.inf
 
 
-# How much repeats of a point differ, and when they suffice: REPEAT 6:50 UNTIL wtime WITHIN 2%.
+# Repeats: how much they differ, and when they suffice (REPEAT 6:50 UNTIL wtime WITHIN 2%)
 #
 # A point has enough repeats when the 95% interval of its median lies within the share that UNTIL
 # names, at two looks one after the other: one narrow interval among many looks may be chance, and

@@ -404,7 +404,7 @@ def as_counted(outcome: Outcome, repeat: int) -> Outcome:
     return replace(outcome, status="warmup") if is_warmup else outcome
 
 
-# What an experiment that failed has said, in words that are the same for the same fault.
+# Failures: what a failed experiment said, in words that are the same for the same fault
 
 _LONGEST = 120
 _SEARCHED = 2**16

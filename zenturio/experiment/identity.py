@@ -306,7 +306,7 @@ def _record(path: str, mode: int, content: bytes) -> bytes:
     return path_record(path, executable=kind_of_mode(mode) == "executable") + content
 
 
-# What an application uses besides its files (USE), as identity counts it: by content.
+# Used inputs (USE): counted by their content
 #
 # A program and a file are read here, which executes nothing. What a version command prints is asked
 # by who runs experiments (``ask_versions``); all others take what was recorded then.

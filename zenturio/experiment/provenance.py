@@ -186,7 +186,7 @@ def tool_version() -> str:
         return "not installed"
 
 
-# Commits: their names, their order, and their files in folders of their own.
+# Commits: their names, their order, and their files in folders of their own
 #
 # The checkout stays as it is, and nothing that the repository's own configuration names is
 # executed.

@@ -250,7 +250,7 @@ def _nulls(column: Array) -> Array | None:
     return mask if mask.any() else None
 
 
-# Operators, functions and truth on whole columns.
+# Operators, functions and truth values of whole columns
 
 EXACT = 2**53
 """Integers up to here are real numbers as well, so that comparing and dividing them is exact."""

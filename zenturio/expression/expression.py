@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 
-# Check types and constants of formulas.
+# Checks of types and constants
 
 
 def refuse_faulty_constants(node: SyntaxNode, passage: Passage) -> None:
@@ -330,6 +330,9 @@ def _mixed(a: Known, b: Known) -> Known:
 
 def _shown(node: SyntaxNode) -> str:
     return clipped(write(node), 40)
+
+
+# Expressions
 
 
 @dataclass(frozen=True)

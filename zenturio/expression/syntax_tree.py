@@ -233,7 +233,7 @@ def rebuilt(node: SyntaxNode, change: Callable[[SyntaxNode], SyntaxNode]) -> Syn
             return node
 
 
-# Compiles a syntax tree into one closure that evaluates a point.
+# Compilation of a tree into one closure that evaluates a point
 
 Key = str | tuple[str, str]
 """What a value is looked up by: a name, ``("index", name)`` or ``("host", name)``."""

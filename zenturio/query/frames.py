@@ -1,4 +1,4 @@
-"""A study as a table of pandas: its experiments, or groups of them."""
+"""A study as tables of pandas: its experiments, groups of them, and runs to compare."""
 
 from __future__ import annotations
 
@@ -431,7 +431,7 @@ def _grouping(
     return Grouping(names[keys], names[keys + 1], spread[0], spread[1], hidden)
 
 
-# The runs of a large study as a comparison reads them: by the columnar copy, text as categories.
+# Runs of a large study, as a comparison reads them: by the columnar copy, texts as categories
 #
 # Who ran where and when is no part of the copy: it is read from the database in one pass, and put
 # beside the copy's rows by their numbers. Nothing of a run is an object of Python here.

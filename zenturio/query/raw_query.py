@@ -1,4 +1,4 @@
-"""SQL that a user wrote: tables of CSV files that it may name, and hints where a name is wrong."""
+"""SQL that a user wrote: run read-only and within limits, with CSV files as tables."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import psycopg
 
 
-# SQL that a user wrote, run where the database itself denies everything but reading.
+# Execution, where the database itself denies everything but reading
 #
 # SQLite: the file is opened for reading, an authoriser allows SELECT alone, a progress handler ends
 # what takes too long, and the heap is limited. PostgreSQL: a read-only transaction, one statement
@@ -275,6 +275,8 @@ def _explained(error: psycopg.Error, text: str, before: int, limits: QueryLimits
     return InputError(message, place=place, hint=error.diag.message_hint or "")
 
 
+# CSV files as tables
+
 MOST_CHARACTERS = 1 << 19
 """Characters of rows: SQLite reads a million of a query."""
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
@@ -334,6 +336,8 @@ def _literals(cells: Sequence[str]) -> list[str]:
             return [cell or "NULL" for cell in cells]
     return ["'" + cell.replace("'", "''") + "'" if cell else "NULL" for cell in cells]
 
+
+# Names in a query, and hints where one is wrong
 
 _QUOTED = re.compile(
     r"""'(?:[^']|'')*+' | --[^\n]*+ | /\*.*?(?:\*/|\Z) | \[[^\]]*+\] | `(?:[^`]|``)*+`

@@ -1,4 +1,4 @@
-"""Tables of results: shown to people, and exported whole or part by part."""
+"""Tables of results, their columns, and the formats in which they are exported."""
 
 from __future__ import annotations
 
@@ -492,7 +492,7 @@ _PART_WRITERS: dict[str, Callable[[Sequence[StudyColumn], Iterable[Part]], Itera
 STREAMED_FORMATS = tuple(_PART_WRITERS)
 
 
-# Columns of ``zen results``: chosen by name, and computed by plug-ins from other columns.
+# Columns of ``zen results``: chosen by name, and computed by plug-ins from other columns
 
 GROUP = "columns"
 """Entry points in ``zenturio.columns`` are classes that make a `Column`, without arguments."""

@@ -282,7 +282,7 @@ def _missing(measured: Iterable[tuple[str, int]], total: int) -> tuple[str, ...]
     )
 
 
-# What the repeats of each point say: the median and its interval, outliers, why there are no more.
+# Repeats of each point: the median and its interval, outliers, why there are no more
 #
 # An outlier is marked and stays: a value that is far off may be the machine's doing or the
 # program's, and who drops it decides which without knowing. The median and its interval hardly

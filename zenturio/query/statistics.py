@@ -1,4 +1,4 @@
-"""How sure a number is: deviations of samples, Student's intervals, Fisher's distribution."""
+"""How sure a number is: deviations, Student's intervals, Fisher's distribution; change points."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ DEFINED_AGGREGATES: Mapping[str, Callable[[Sequence[Any]], float | None]] = {
 read they are computed by the same ones."""
 
 
-# Where a series of measurements, such as a metric over commits, changes its level.
+# Change points: where a series of measurements, such as a metric over commits, changes its level
 #
 # PELT with squared loss on residuals that are clipped: outliers neither make a change point nor
 # hide one. Measured on generated series of 300 values with 2% noise: 92% of steps of 5% within one

@@ -28,7 +28,7 @@ from zenturio.record.schema import KEY, tables_of
 from zenturio.record.studies import StudyVersion
 from zenturio.record.study_context import RepositoryCache, StudyContext
 
-# Counts and digests of all that a repository holds, the same for both kinds of database.
+# Counts and digests of all that a repository holds, the same for both kinds of database
 #
 # Rows are read in steps, and digested column by column: in a large database nearly all values of a
 # column have one type, whose bytes cost a tenth of a text for each value.
@@ -261,6 +261,8 @@ def _plain(value: Any) -> Any:
         return bytes(value)
     return value if isinstance(value, int | float | str) else codec.to_json(value)
 
+
+# The copy
 
 COPIED = Failpoint("copy.copied")
 _MARK = "copy "

@@ -302,7 +302,7 @@ def _new_password(identity: Identity) -> str:
     return password
 
 
-# Roles of PostgreSQL for a team on one database: who owns, administers, writes and reads.
+# A team on one database of PostgreSQL: who owns, administers, writes and reads
 #
 # A group role without a login owns the tables; its members administer. Another one,
 # ``OWNER_views``, owns the views for other programs, and may read what these show and nothing

@@ -336,7 +336,7 @@ class StudyDeletion:
     """Those among them that are not in the project, and stay."""
 
 
-# The filter of result rows by kind of machine and by round.
+# Rounds and kinds of machine: the filter of result rows by them
 
 RoundChoice = int | Literal["newest", "all"]
 """A round by its number; the newest one of each experiment and kind of machine; or every one."""
@@ -425,7 +425,7 @@ def round_notes(counts: Mapping[int, int]) -> tuple[str, ...]:
     return (f"results of {len(counts)} rounds: {named}; --round picks one",)
 
 
-# Chosen fields of many results, column by column: without an object for each of them.
+# Column pages: chosen fields of many results, without an object for each
 
 
 @dataclass(frozen=True, slots=True)
@@ -476,7 +476,7 @@ class KeyedResults:
         return len(self.ranks)
 
 
-# The rules of acceptance that every repository shares: which outcome counts, and for whom.
+# Rules of acceptance, the same in every repository: which outcome counts, and for whom
 
 MOST_METRICS = 10_000
 """Metrics of a run that are kept at the most; the rest is counted."""

@@ -23,9 +23,10 @@ from zenturio.record.entities import DriverProcess, Lease, StudyInfo
 from zenturio.record.studies import StudyVersion, add_event
 from zenturio.record.study_context import GrantedClaim, StudyContext
 
+_log = logging.getLogger(__name__)
+
 CLOCK_TOLERANCE = 1.0
 """Seconds by which clocks may differ without a correction of times."""
-_log = logging.getLogger(__name__)
 
 _FACTS = "l.id, l.version, l.token, l.host, l.pid, l.born, l.since, l.until, l.seconds, l.ended"
 _COLUMNS = ("version", "token", "host", "pid", "born", "person", "since", "until", "seconds")
@@ -347,7 +348,7 @@ def _hosts(transaction: Transaction, names: Iterable[str]) -> dict[str, int]:
     return {str(name): int(number) for name, number in numbered}
 
 
-# Claims in SQL: the right of one driver to run one experiment.
+# Claims: the right of one driver to run one experiment
 #
 # A claim is a row, and the unique index on digest, round and target decides whose it is: no lock is
 # taken and no driver waits for another one. Its number becomes the number of the attempt, on which

@@ -43,7 +43,7 @@ from zenturio.record.sqlite import SQLite
 from zenturio.record.study_context import RepositoryCache, StudyContext
 from zenturio.system.file_systems import sync_files
 
-# How a secret leaves the tables: all texts, documents, logs and contents, and what says so.
+# Tables: a secret leaves all texts, documents, logs and contents, and an event says so
 #
 # Which columns there are says the schema: a new one is searched as soon as it is there. Left alone
 # are those whose words are this program's (``_OWN``). Everything happens in one transaction, to
@@ -418,6 +418,8 @@ def _kind(column: TypeEngine[Any]) -> _Kind | None:
         return "bytes"
     return "text" if isinstance(column, String | UserDefinedType) else None
 
+
+# Tables, artifacts and the file of a database together
 
 WRITTEN = Failpoint("redact.written")
 RECORDED = Failpoint("redact.recorded")

@@ -33,7 +33,7 @@ from zenturio.record.entities import (
 from zenturio.record.field_layout import FieldLayout, Role, SlotColumns, SlotReader, columns_of_rows
 from zenturio.record.study_context import StudyContext
 
-# Stored recipes: the parts of which the digests of a version are made, each stored once.
+# Stored recipes: the parts that make the digests of a version, each stored once
 
 MANY_RESULTS = 10_000
 """Results of a version from which on it pays to read their keys: a tenth of a second."""
@@ -181,6 +181,8 @@ def keyed_results(
     )
 
 
+# Logs, artifacts and counters of results
+
 _LOG = (
     "attempt", "stdout_head", "stdout_tail", "stdout_size", "stderr_head", "stderr_tail",
     "stderr_size",
@@ -285,6 +287,8 @@ class CounterChanges:
         )
         self._changes.clear()
 
+
+# Results
 
 _FACTS = (
     "id", "version", "digest", "position", "repeat", "round", "machine", "newest", "status",

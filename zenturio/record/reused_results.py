@@ -20,7 +20,7 @@ from zenturio.record.result_rows import NewResult, StoredResult
 from zenturio.record.studies import StudyVersion
 from zenturio.record.study_context import StudyContext
 
-# Results that have digests of an earlier format.
+# Results with digests of an earlier format
 #
 # A format of digests is a matter of the program, not of the tables: what a digest was computed from
 # is not in the repository, so an upgrade cannot compute it again. A repository of that time has a
@@ -113,6 +113,8 @@ def _set_recipes(context: StudyContext, experiments: Iterable[Experiment]) -> No
             (number, context.version.id),
         )
 
+
+# Copies
 
 _COPY = ("result", "source", "kind", "person", "at", "note")
 _EQUATED = "FROM copies c JOIN results r ON r.id = c.result WHERE c.kind = 'equated'"

@@ -1,4 +1,4 @@
-"""The revision of a database's schema: checked whenever it is opened; a new one is created.
+"""The revision of a database's schema: checked at each opening; old ones are read for an upgrade.
 
 A file that others made must not run code when it is used. A trigger is executed by our own writes,
 a generated column or a CHECK by reads and writes of its table, an index of an expression by writes.
@@ -24,7 +24,9 @@ from zenturio.record.database import Database, DatabaseDialect, Transaction
 from zenturio.record.entities import Field
 from zenturio.record.sql_names import REVISIONS, TABLES
 
-# Reading repositories of revisions 0001 to 0003, which had a table of values for each study.
+_log = logging.getLogger(__name__)
+
+# Repositories of revisions 0001 to 0003, which had a table of values for each study
 #
 # What stands here is fixed: it describes what earlier programs wrote. A field had a column for each
 # form of its values (``r3``, ``i3``, ``t3``, ``b3`` for the field at position 3) in the order of
@@ -261,6 +263,8 @@ def _old_log(parts: Sequence[Any]) -> Log:
     return Log(bytes(head), bytes(tail), size)
 
 
+# The revision of a database
+
 _PARTS = (
     "SELECT type, name, tbl_name, substr(sql, 1, 100000) FROM sqlite_master"
     " WHERE type <> 'view' AND sql IS NOT NULL"
@@ -300,8 +304,6 @@ def check_schema(
             hint="remove that from the file if it is yours; `zen db salvage` copies the rows alone",
         )
 
-
-_log = logging.getLogger(__name__)
 
 CREATED = Failpoint("record.created")
 

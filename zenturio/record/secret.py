@@ -1,4 +1,4 @@
-"""A secret in all its spellings, and texts and bytes without it."""
+"""A secret in all its spellings; texts and bytes without it; masking of what runs print."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def _in_json(text: str) -> list[str]:
     return [json.dumps(text, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False)]
 
 
-# Masking of secrets in the output of experiments, before it is stored.
+# Masking in the output of experiments, before it is stored
 #
 # Experiments inherit the environment of their driver, and print what they like. Known are the
 # passwords of the database and the values of variables that are named like secrets; what an

@@ -232,7 +232,7 @@ def with_names(text: str, tokens: Iterable[re.Match[str]], names: Mapping[str, s
     return "".join([*parts, text[end:]])
 
 
-# Names of the schema that every start needs: revisions, tables and slots, without SQLAlchemy.
+# The schema that every start needs, without SQLAlchemy: revisions, tables and slots
 
 REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008")
 """Every revision of the schema, oldest first; ``schema`` has the tables of the last one."""
@@ -257,7 +257,7 @@ SLOT_NAMES: dict[DialectName, tuple[str, ...]] = {
 """The columns of ``results`` that all studies share; on PostgreSQL the letter is the type."""
 
 
-# Projects on a shared database: whose study a name means.
+# Projects on a shared database: whose study a name means
 #
 # A project folder has an id of its own, in ``.zenturio/project.json``, which a copy of the folder
 # replaces at its first write. On PostgreSQL a study belongs to the project that created it: another

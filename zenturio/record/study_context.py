@@ -109,7 +109,7 @@ class StudyContext:
             self.cache.granted.pop(key, None)
 
 
-# Rows of kinds of machine, hosts, and conditions of attempts.
+# Kinds of machine, hosts, and conditions of attempts
 
 UNKNOWN_MACHINE = 0
 """The number that stands for an unknown kind of machine."""

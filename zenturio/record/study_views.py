@@ -178,7 +178,7 @@ def field_sql(dialect: DatabaseDialect, stored: StoredField, schema: str = "") -
     return dialect.value_sql(forms, sql)
 
 
-# Somebody's own SQL
+# SQL of users, before which views stand as WITH
 
 _VIEW = re.compile(r"(study_.*?)(?:@([1-9][0-9]{0,8}))?(_all)?", re.DOTALL | re.IGNORECASE)
 
@@ -277,6 +277,8 @@ def _exact(layout: FieldLayout, names: Mapping[str, str]) -> dict[str, str]:
             replacements[name] = stored.sql_name
     return replacements
 
+
+# Stored views
 
 KEPT = 100
 """Studies whose views a file keeps, beside those that are pinned."""

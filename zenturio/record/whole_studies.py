@@ -1,4 +1,4 @@
-"""Whole studies: how far each one is, and how one is deleted."""
+"""Whole studies: how far each one is, and deletion of a version."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _by_version(
     return rows
 
 
-# Deletion of a version of a study, with everything that no other version needs.
+# Deletion of a version, with everything that no other version needs
 
 # Of the version `{v}`. Logs and artifacts of a result go unless a copy elsewhere leads to them.
 _RESULTS = "SELECT id FROM results WHERE version = {v}"

@@ -15,7 +15,7 @@ from typing import Any, NoReturn, Self
 from zenturio import trust
 from zenturio.errors import InputError, Place, did_you_mean
 
-# Where the values of a JSON or TOML document stand in its text.
+# Positions: where the values of a document stand in its text
 #
 # The standard library's parsers say what a document holds and forget where. These find it again, in
 # a text that was parsed before: what is malformed is not reported here.
@@ -225,6 +225,8 @@ def _unquoted(key: str) -> str:
             return key[1:-1]
     return key
 
+
+# Documents
 
 MAX_BYTES = 2**30
 """Larger files are refused before they are read."""
@@ -467,7 +469,7 @@ def _reject_constant(text: str) -> NoReturn:
     raise _InvalidConstantError(text)
 
 
-# zenturio.toml, the project's file of settings.
+# zenturio.toml, the settings of a project
 
 FILE = "zenturio.toml"
 _HINT = 'a line is key = "text", key = 12, or [places.NAME]'

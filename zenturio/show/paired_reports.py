@@ -1,4 +1,4 @@
-"""What zen noise, bisect and history answer: tables, sentences and a chart."""
+"""What zen noise, bisect, history and gate answer: tables, sentences and a chart."""
 
 from __future__ import annotations
 
@@ -359,7 +359,7 @@ def history_chart(run: HistoryRun) -> Chart:
     )  # fmt: skip
 
 
-# What a gate says: as text, as Markdown for a pull request, as JUnit XML, as JSON.
+# Gates: as text, as Markdown for a pull request, as JUnit XML, as JSON
 
 EXIT_CODES: Mapping[GateState, int] = {"no worse": 0, "worse": 7, "unclear": 8}
 """What ``zen gate`` exits with."""

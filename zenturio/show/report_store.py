@@ -182,7 +182,7 @@ def _error_block(caption: str, error: ZenError) -> TextBlock:
     return block
 
 
-# Charts as files: HTML for browsers; PNG, SVG and PDF for papers.
+# Charts as files: HTML for browsers; PNG, SVG and PDF for papers
 
 ImageFormat = Literal["png", "svg", "pdf"]
 IMAGE_FORMATS: tuple[ImageFormat, ...] = get_args(ImageFormat)

@@ -1,4 +1,4 @@
-"""Studies and tunings in Python: their tables and charts."""
+"""Studies and tunings in Python and in notebooks: their tables and charts."""
 
 from __future__ import annotations
 
@@ -533,7 +533,7 @@ def tune(
     return TuningResult(tuned, Study(tuning.study, db, tuned.summary))
 
 
-# ``%%zen``: an annotated program in a notebook cell, run as a study.
+# ``%%zen``: an annotated program in a notebook cell, run as a study
 #
 # ``%load_ext zenturio`` brings it. ``%%zen first.py`` keeps the cell as ``first.py`` below the
 # project's ``.zenturio/cells`` and runs that; the cell's value is the study.

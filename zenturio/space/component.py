@@ -1,4 +1,4 @@
-"""The factors of a space: blocks, components and their product, also under growing constraints."""
+"""The factors of a space: blocks, components and their product; random points of it."""
 
 from __future__ import annotations
 
@@ -377,6 +377,8 @@ def component_of(part: Part) -> Component:
     return FreeComponent(part) if part.plain else JoinedComponent(part)
 
 
+# Products, also under growing constraints
+
 Codes = dict[str, Column]
 
 
@@ -525,7 +527,7 @@ def growing_products(definition: Definition) -> Iterator[Product]:
         yield product()
 
 
-# Random points, uniform over the valid ones, even where these cannot be counted.
+# Random points, uniform over the valid ones, even where these cannot be counted
 
 SAMPLE_BATCH = 1024
 """Combinations in the first batch; the next ones grow, up to LARGEST_BATCH, while few are valid."""

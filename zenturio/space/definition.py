@@ -1,4 +1,4 @@
-"""The checked definition of a space, and its parts that share no constraint."""
+"""The checked definition of a space, its parts that share no constraint, and its decoder."""
 
 from __future__ import annotations
 
@@ -353,7 +353,7 @@ def _naming(
     )
 
 
-# Decoding: from codes to points and columns, from values to points; and a point's neighbours.
+# Decoding: from codes to points and columns, from values to points; and a point's neighbours
 
 
 class Decoder:

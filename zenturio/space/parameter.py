@@ -1,4 +1,4 @@
-"""Parameters: sets that depend on others, and groups that vary together."""
+"""Parameters: sets that depend on others, groups that vary together, concatenated texts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from zenturio.space.domain import (
     shared_type,
 )
 
-# Sets of concatenated texts, such as ``node{1:2}-{a,b}``; large ones are not listed.
+# Concatenations, such as ``node{1:2}-{a,b}``; large ones are not listed
 
 LISTED = 1024
 """Concatenations up to this size are listed."""
@@ -255,6 +255,8 @@ def _shapes(domain: Domain) -> tuple[str, ...]:
         return tuple({re.sub("[0-9]+", "1", text) for text in ends})
     return tuple({re.sub("[0-9]+", "1", text) for text in domain.texts()})
 
+
+# Parameters, and sets that depend on others
 
 Bound = Expression | str
 """An expression, or the text of a number."""

@@ -1,4 +1,4 @@
-"""What leaves a project: what nobody needs any more, and secrets that were recorded."""
+"""Maintenance of a project: pruning what nobody needs any more, and redacting secrets."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ from zenturio.record.redaction import redact as redact_repository
 from zenturio.record.secret import Secret
 from zenturio.study.service.submission_queue import is_served
 from zenturio.trust import user_name
+
+# Pruning
 
 KEPT = ("work", "builds", "inputs", "commits", "versions")
 """Folders of the project that a run makes anew when it needs them."""
@@ -138,7 +140,7 @@ def _bytes(count: int) -> str:
     return f"{size:.3g} {unit}"
 
 
-# How a secret that was recorded leaves a project: its repository, and what runs left in it.
+# Redaction: how a recorded secret leaves the repository, and what runs left in the project
 #
 # Files of the user are never written to: who left a secret in a program has to take it out there.
 

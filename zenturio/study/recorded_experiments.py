@@ -1,4 +1,4 @@
-"""Experiments that ran: measured again, files made again, digests checked."""
+"""Experiments that ran: measured again, their files made again, their digests checked."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ class _Again:
         return replace(outcome, metrics=metrics, status="failed" if cause else "ok", cause=cause)
 
 
-# The files of an experiment that ran, made again from what the repository kept.
+# Files, made again from what the repository kept
 
 
 class UnfilledError(Exception):
@@ -214,7 +214,7 @@ def kept_application(definition: StudyDefinition) -> Application:
         raise UnfilledError(str(error)) from error
 
 
-# Digests of results, computed again from what a repository recorded of their programs.
+# Digests, computed again from what a repository recorded of the programs
 #
 # The annotated files stand in the definition, the others with their digests in the recipe, the
 # values in the row. So nothing of this asks for the program as it is now, and nothing is run.

@@ -257,7 +257,7 @@ def repeat_facts(repeat: Repeat) -> Mapping[str, Any]:
     return notes
 
 
-# Names of studies that go on meaning the same after their program was edited.
+# Names that go on meaning the same study after its program was edited
 #
 # When the program of ``training`` changes, what was measured before goes on as ``training@1``, and
 # ``training`` is the new program's. Each version has its number from the beginning: an address that

@@ -169,7 +169,7 @@ def file_system_kinds() -> dict[int, str]:
     return kinds
 
 
-# Locks on files, and clones of files.
+# Locks on files, and clones of files
 #
 # Hosts get this file, too: only the standard library of Python 3.9 is used here.
 

@@ -19,9 +19,7 @@ from typing import Any, NamedTuple
 from zenturio.system.capabilities import PROC, SYS, sysctl, sysctl_number
 from zenturio.system.processes import usable_cpus
 
-# The clock of this machine's GPUs, read in some microseconds: from sysfs, or by NVIDIA's library.
-#
-# Hosts get this file, too: only the standard library of Python 3.9 is used here.
+# The clock of the GPUs, read in some microseconds: from sysfs, or by NVIDIA's library
 
 NVML = "libnvidia-ml.so.1"
 _DRIVER = "driver/nvidia"
@@ -109,9 +107,7 @@ def _nvml_reader(library: str) -> Callable[[], list[float]]:
     return read
 
 
-# What the machine does while experiments run, and what the kernel counts for a process.
-#
-# Hosts get this file, too: only the standard library of Python 3.9 is used here.
+# Load: what the machine does while experiments run, and what the kernel counts for a process
 
 CPU_PRESSURE = f"{PROC}/pressure/cpu"
 """Where the kernel says how long processes waited for a processor, from Linux 4.20 on."""
@@ -356,6 +352,8 @@ def proportional_bytes(pid: int) -> int | None:
                 return int(line.split()[1]) * 1024
     return None
 
+
+# Facts: processors and memory that this process may use
 
 CGROUPS = Path(SYS, "fs/cgroup")
 MEMBERSHIP = Path(PROC, "self/cgroup")

@@ -1,4 +1,4 @@
-"""Dialects of comments: how a language writes comments and texts."""
+"""Dialects: how a language writes comments and texts, and what may hide a directive."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-# What may hold text that only looks like a directive: strings, heredocs, comment blocks.
+# Verbatim constructs: strings, heredocs and comment blocks, which may hold text that only looks
+# like a directive
 #
 # Each pattern takes a whole construct, from its beginning to its end or, if it is never closed, to
 # the end of the file. Patterns see a text in which every line end is a single ``\n``. They are
@@ -170,6 +171,9 @@ def _double(text: str) -> str:
 def to_the_letter(text: str) -> str:
     """The text itself: what follows ``=`` is an expression of the host language."""
     return text
+
+
+# Dialects
 
 
 @dataclass(frozen=True)

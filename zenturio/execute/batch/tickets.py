@@ -1,4 +1,4 @@
-"""Experiments on their way through a cluster: tickets, their submission, how their jobs ended."""
+"""Experiments on their way through a cluster: the session folder, tickets, their submission."""
 
 from __future__ import annotations
 
@@ -40,17 +40,23 @@ from zenturio.experiment.identity import checked_digest
 from zenturio.failpoints import Failpoint
 from zenturio.files import LockedFolder, make_folder, refuse_link
 
-# What a driver has at a cluster, in a folder that nodes see: ``places/NAME/session-PID-HEX``.
+_log = logging.getLogger(__name__)
+
+# The session folder: what a driver has at a cluster, in a folder that nodes see,
+# ``places/NAME/session-PID-HEX``
 #
-# parcels/DIGEST what is to be run; without it a job does nothing outcomes/DIGEST what came out,
-# written by the job once and for all starts/X-N.K the start K of task N of the job array X, for a
-# task may be requeued: empty when the experiment has begun, then the outcome if that may have come
-# of signals to the job; it says nothing if the task was started again starts/X-N.K.setup the setup
-# of that start failed starts/X-N.K.job that start was counted by its job, where the batch system
-# does not count batches/X.sh the script of the job array X, X.list the digests of its tasks in
-# their order batches/X.job a link to the number of the job that X is; made by the first task that
-# starts, or by the driver that gives X up: then no task of it does anything logs/X-N what the job
-# of task N said, if it had to say something
+#     parcels/DIGEST      what is to be run; without it a job does nothing
+#     outcomes/DIGEST     what came out, written by the job once and for all
+#     starts/X-N.K        the start K of task N of the job array X, for a task may be requeued:
+#                         empty when the experiment has begun, then the outcome if that may have
+#                         come of signals to the job; it counts for nothing if the task was
+#                         started again
+#     starts/X-N.K.setup  the setup of that start failed
+#     starts/X-N.K.job    that start was counted by its job, where the batch system does not count
+#     batches/X.sh        the script of the job array X, X.list the digests of its tasks in order
+#     batches/X.job       a link to the number of the job that X is; made by the first task that
+#                         starts, or by the driver that gives X up: then no task of it does anything
+#     logs/X-N            what the job of task N said, if it had to say something
 #
 # A session is held by a lock that ends with its driver. When that is dead, another driver that is
 # asked for an experiment of it takes the whole session over.
@@ -237,7 +243,7 @@ class BatchSession:
         return log_end(self.path / "logs" / f"{name}-{number}")
 
 
-_log = logging.getLogger(__name__)
+# Outcomes of jobs, and whose fault a lost job is
 
 SUBMITTING = Failpoint("batch.submitting")
 SUBMITTED = Failpoint("batch.submitted")
@@ -309,6 +315,9 @@ def _outcome_with(
         return replace(stored, status=status, cause=cause)
     now, host = time(), job.node if job else ""
     return Outcome(digest, status, cause, host=host, started=now, ended=now)
+
+
+# Tickets and their submission
 
 
 class BatchTicket(CancellableFuture):

@@ -1,6 +1,6 @@
 """A cluster of Dask as a place: a local one, one at an address, or one in jobs of a batch system.
 
-What the machine of a worker does is in runtime, what travels between in traffic.
+What a worker does with a task is in `worker_runtime`; what waits for one is in `ticket_queue`.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from zenturio.execute.workspace import Keep
 from zenturio.experiment import INCOMING, Experiment, Outcome
 from zenturio.experiment.experiment import Kinds
 
-# One thread that keeps a cluster busy, and hears of what comes back.
+_log = logging.getLogger(__name__)
+
+# Tasks: one thread keeps a cluster busy, and hears of what comes back
 #
 # Short experiments travel together in one task of Dask. A task whose worker is lost is begun again;
-# what that means for its experiments is said in losses. When the scheduler is lost, what was there
-# has ended with it; it is sent again if the scheduler comes back.
-
-_log = logging.getLogger(__name__)
+# `judge_loss` decides what that means for its experiments. When the scheduler is lost, what was
+# there has ended with it; it is sent again if the scheduler comes back.
 
 MOST_DEATHS = 5
 """So many workers may die under an experiment before it is taken for the cause."""
@@ -486,6 +486,8 @@ class TaskTracker:
             if ticket.try_start():
                 ticket.fail(fault)
 
+
+# The executor
 
 _DEFAULTS = DaskOptions()
 _HAND_BACK_SECONDS = 1.0

@@ -1,4 +1,4 @@
-"""Experiments that wait for a cluster of Dask, and how many of them make one task."""
+"""Experiments that wait for a cluster of Dask: settings, tickets, and how many make one task."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from zenturio.execute.executor import CancellableFuture
 from zenturio.experiment import Experiment, Outcome
 from zenturio.settings.schema import setting
 
-# What can be set of a place that is a cluster of Dask.
+# Settings of a place that is a cluster of Dask
 
 AUTO = "auto"
 LARGEST_BATCH = 500
@@ -59,6 +59,9 @@ class DaskOptions:
                 hint=f"auto, or a number from 1 to {LARGEST_BATCH}",
             )
         return int(self.batch)
+
+
+# Tickets, and tasks that run several of them
 
 
 class DaskTicket(CancellableFuture):

@@ -32,9 +32,9 @@ from zenturio.execute.slurm_commands import SlurmCommands
 from zenturio.files import make_folder
 from zenturio.install_hint import extra_hint
 
-# Jobs of workers that end are replaced while there is work, and before their time is over.
-
 _log = logging.getLogger(__name__)
+
+# Renewal: jobs that end are replaced while there is work, and before their time is over
 
 POLL_SECONDS = 5.0
 """Seconds between two checks of the queue."""
@@ -275,6 +275,8 @@ def forget_unsubmitted(cluster: Any) -> None:
             cluster.workers.pop(name)
             cluster.worker_spec.pop(name, None)
 
+
+# Clusters of workers in jobs
 
 SUBMIT_SECONDS = 60.0
 """Seconds that Slurm may take for the first jobs, at the least."""

@@ -1,4 +1,4 @@
-"""What runs experiments within a worker of Dask: the machinery of this machine, kept between tasks.
+"""Runs experiments within a worker of Dask; the machinery of this machine is kept between tasks.
 
 A runtime is one driver's in one worker process. On the driver's own machine it works in the
 project's folder; elsewhere in a scratch folder of the worker, and files travel.
@@ -29,11 +29,10 @@ from zenturio.experiment import Experiment, ExperimentFile, Outcome
 from zenturio.experiment.identity import checked_digest
 from zenturio.files import LockedFolder, make_folder
 
-# A driver's folder in the project, ``places/dask-SESSION``: by it a worker sees that it has the
-# disk.
+# The session folder ``places/dask-SESSION``: a worker that sees it shares the driver's disk
 #
-# It is held by a lock that ends with the driver; what a dead one left, keys among it, is taken away
-# by the next.
+# It is held by a lock that ends with the driver; what a dead driver left, keys among it, is removed
+# by the next one.
 
 _PREFIX = "dask-"
 QUEUED = "queued"
@@ -75,6 +74,9 @@ def _cancel_jobs(session: Path) -> None:
     with suppress(OSError, subprocess.SubprocessError):
         command = ["scancel", "--quiet", f"--name={(session / QUEUED).read_text()}"]
         subprocess.run(command, capture_output=True, check=False, timeout=_CANCEL_SECONDS)
+
+
+# The runtime
 
 
 class WorkerFiles:

@@ -44,7 +44,9 @@ from zenturio.experiment import (
     Status,
 )
 
-# From what an attempt left to the outcome of its experiment.
+_log = logging.getLogger(__name__)
+
+# Outcomes: from what an attempt left to the outcome of its experiment
 
 
 class OutcomeBuilder:
@@ -129,7 +131,7 @@ def _missing_metrics(experiment: Experiment, cause: str) -> dict[str, MetricValu
     return {metric.name: why for metric in experiment.recipe.metrics}
 
 
-_log = logging.getLogger(__name__)
+# The agent
 
 _RETRY_PAUSE_SECONDS = 0.2
 _MOST_ORDINARY = 1000

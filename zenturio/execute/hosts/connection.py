@@ -51,10 +51,12 @@ from zenturio.execute.wire import (
     tuple_of,
 )
 
-# What a host may say: the schema of each answer and each event, with limits.
+_log = logging.getLogger(__name__)
+
+# Checks of what a host says: the schema of each answer and each event, with limits
 #
 # A host is somebody else's machine. What it says is checked before it is used; one that says
-# anything else is not asked again (see Host.distrust), and its experiments run elsewhere.
+# anything else is not asked again (see `RemoteHost.distrust`), and its experiments run elsewhere.
 
 PIECE_BYTES = 2**20
 """Bytes of a file that go at a time: others use the connection between two pieces."""
@@ -175,7 +177,7 @@ def check_event(message: dict[str, Any]) -> None:
     _EVENT_CHECKS[kind](message, f"the event {kind}")
 
 
-_log = logging.getLogger(__name__)
+# The agent that is sent, and the connection
 
 _FILES = (
     "system/capabilities.py",

@@ -1,4 +1,4 @@
-"""A chart as a request: its kind, its columns and its options, and the address that states them.
+"""A chart as a request: kind, columns and options, and the address that states them.
 
 The command line, Python, the portal and reports all build a `ChartQuery`. It needs no database and
 no pandas, so that an address can be read and written without loading either.
@@ -368,7 +368,7 @@ def _encode(value: Any) -> Any:
     return value.text if isinstance(value, Passage) else value
 
 
-# A chart of a schedule as an address states it: workflow, machines and algorithm.
+# Charts of schedules: workflow, machines and algorithm
 
 CHARTS = {"gantt": "Gantt chart", "front": "Front of plans", "graph": "Workflow graph"}
 STATIC_KINDS = ("static", "just-in-time", "moldable", "exact")

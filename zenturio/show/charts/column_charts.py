@@ -1,4 +1,4 @@
-"""Charts of columns: line, bar, scatter, box, pie, heatmap, surface."""
+"""Charts of columns: line, bar, scatter, box, pie, heatmap, surface; and of scaling."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from zenturio.show.charts.chart_table import (
 from zenturio.show.charts.search_charts import search_chart
 from zenturio.show.renderers.plotly import NotebookChart
 
-# Charts of scaling: measured speedups, the law that fits best, and the ideal.
+# Scaling: measured speedups, the law that fits best, and the ideal
 
 MOST_CURVES = 10
 """Each curve has two colours: one for what was measured, one for its law."""
@@ -120,6 +120,9 @@ def scaling_chart(scaling: Scaling) -> Chart:
         "scaling", title, note, x, speedup_axis([panel]), (panel,),
         colour=ChartAxis("curve"), levels=tuple(ranks),
     )  # fmt: skip
+
+
+# All charts of columns
 
 
 def chart_of_rows(table: ChartTable) -> Chart:

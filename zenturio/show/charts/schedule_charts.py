@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-# Runs of tasks as columns, and what of very many can be seen.
+# Runs of tasks as columns, and what can be seen of very many
 #
 # A page with a million rectangles does not open, and most of them would be narrower than a pixel.
 # So of many processors every n-th is drawn, and on these neighbouring short runs are joined to one
@@ -597,7 +597,7 @@ def _spaced_places(places: Floats) -> Floats:
     return spaced - (len(places) - 1) / 2
 
 
-# The chart of the plans that no other plan beats in all goals.
+# Plans that no other plan beats in all goals
 
 
 def plan_front(plan: Plan | MoldablePlan, title: str = "") -> Chart:

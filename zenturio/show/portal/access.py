@@ -298,7 +298,7 @@ def hash_secret(secret: str) -> str:
     return "sha256:" + hashlib.sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-# Limits on login attempts: guessing passwords is slow, and slows nobody else down.
+# Limits on login attempts: guessing passwords is slow, and slows nobody else down
 #
 # After some failed attempts, an address is blocked for that user name; each further failure
 # doubles the time. Hashing a password is expensive on purpose, so few are hashed at a time, one

@@ -1,4 +1,4 @@
-"""Templates and static files of the pages, and how values are formatted in them."""
+"""Templates and static files of pages, formatting of values, and the address of a table."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ def relative_time(seconds: float | None, now: float | None = None) -> str:
     return f"{number} {unit}{'' if number == 1 else 's'} ago"
 
 
-# The query of a study's table, as the address of a page states it.
+# The query of a study's table, as the address of a page states it
 
 
 @dataclass(frozen=True)

@@ -302,7 +302,7 @@ def _add_headers(send: Send) -> Send:
     return hardened
 
 
-# Connections of the portal: limits, Unix sockets, addresses.
+# Connections: limits, Unix sockets, addresses
 
 MOST_CONNECTIONS = 1024
 RESERVED_DESCRIPTORS = 256

@@ -1,4 +1,4 @@
-"""The portal as a process: its socket, the link that opens it, and its shutdown."""
+"""The portal as a process: application, socket, the link that opens it, and shutdown."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from zenturio.show.portal.security import (
 )
 from zenturio.show.portal.state import THREADS, Portal, PortalSettings
 
-# The application: routes, error pages, a deadline for each request, and other middleware.
+# The application: routes, error pages, a deadline for each request, and other middleware
 
 DEADLINE_SECONDS = 90.0
 """Until an answer starts: longer than any limit of a page itself."""
@@ -253,6 +253,8 @@ def _refusal_page(portal: Portal, _scope: Scope, status: int, why: str) -> bytes
     """Return the page for requests that are refused; it contains nothing about any study."""
     return portal.render("refused.html", status=status, why=why).encode()
 
+
+# The server
 
 SHUTDOWN_SECONDS = 1
 """That unfinished answers have when the portal stops."""

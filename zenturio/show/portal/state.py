@@ -1,4 +1,4 @@
-"""State that all pages share: the repository, cached results, templates and settings."""
+"""State that all pages share: runs, cached results, the repository, templates and settings."""
 
 from __future__ import annotations
 
@@ -44,8 +44,9 @@ if TYPE_CHECKING:
     from zenturio.query.study_table import RowNumbers
     from zenturio.show.portal.watch import StudySnapshot
 
+_log = logging.getLogger(__name__)
 
-# Studies that were started from the portal: processes that continue when the portal ends.
+# Runs that the portal started: processes that continue when the portal ends
 #
 # The state of a study is in the database. This module keeps which process drives it, and its
 # output, so that a restarted portal finds both again.
@@ -227,7 +228,8 @@ def _interrupt_if_alive(run: PortalRun) -> None:
         os.kill(run.pid, signal.SIGINT)
 
 
-_log = logging.getLogger(__name__)
+# Results that are computed once, however many requests need them
+
 Value = TypeVar("Value")
 
 FRESH_SECONDS = 2.0
@@ -307,6 +309,9 @@ def _is_fresh(entry: _Entry, stamp: Hashable) -> bool:
     age = time.time() - entry.result.computed_at
     limit = max(FRESH_SECONDS, FRESH_FACTOR * entry.seconds)
     return 0 <= age < (LONGEST_FRESH_SECONDS if entry.stamp == stamp else limit)
+
+
+# The portal
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Colours that colour-blind readers can tell apart, dark enough on white and in print."""
+"""Colours that colour-blind readers can tell apart, on white, in print and on a dark page."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _components(text: str) -> Sequence[int]:
     return [int(text[i : i + 2], 16) for i in (1, 3, 5)]
 
 
-# The dark theme: a figure of plotly with colours that read on a dark page.
+# The dark theme: a figure of plotly with colours that read on a dark page
 
 BACKGROUND = "#161d24"
 DARK_INK = "#e6ebf0"

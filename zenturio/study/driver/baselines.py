@@ -25,7 +25,7 @@ from zenturio.expression import Value
 from zenturio.expression.scalar_functions import text_of
 from zenturio.study.driver.experiment_source import ExperimentSource
 
-# The first difference of two text files, whose numbers are compared as numbers.
+# Text files: their first difference, with numbers compared as numbers
 
 LONGEST_LINE = 16 * 2**20
 """Bytes of a line that is compared as text and numbers; a longer one is taken in parts."""
@@ -119,6 +119,8 @@ def _difference(
     text, expected_text = (w.text[:LONGEST_SHOWN] if w else "" for w in (word, expected))
     return TextDifference(line, column, text, expected_text)
 
+
+# Experiments behind their baselines
 
 MOST_BASELINES = 1024
 """Baselines that are held in memory; others are made again."""

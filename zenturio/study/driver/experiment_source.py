@@ -1,4 +1,4 @@
-"""Where the experiments of a run come from: points in their order; a search is `search_source`."""
+"""Where the experiments of a run come from: points, selected and in order (see `search_source`)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from zenturio.study.driver.cached_points import CachedPoints, LoadCachedPoints
 
 
-# The order in which the experiments of a study run: in blocks, at random, or sorted.
+# Order: in blocks, at random, or sorted
 #
 # Whatever disturbs a machine lasts for a while. If the repeats of a point ran one after the other,
 # a slow minute would look like an effect of its parameters; the same is true of points in the order
@@ -132,7 +132,7 @@ def choose_order(text: str) -> OrderKind:
     )
 
 
-# Which of a space's points are meant: all, the first ones, some drawn at random, or one.
+# Selection: all points, the first ones, some drawn at random, or one
 
 MANY = 1_000_000
 """Beyond so many points, whoever wants all of them is asked to say so."""
@@ -231,6 +231,8 @@ def _refuse_too_many(space: Space) -> None:
             f"want all: --limit {all_of_them}",
         )
 
+
+# Sources
 
 HELD = 32 * 2**20
 """Bytes of filled files that are held at the most for those that wait."""

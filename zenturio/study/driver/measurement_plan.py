@@ -278,7 +278,7 @@ class PointsWithinBudget(PointsAsNeeded):
         return self._runs.setdefault(at, PointRuns(self._repeat))
 
 
-# Measuring every experiment on each kind of machine of a place: one kind after the other.
+# Kinds of machine: every experiment is measured on each kind of a place, one after the other
 
 EACH_MACHINE = "each kind of machine that the place has measures all of it"
 """What is said of a place that was not opened, and whose kinds nobody knows."""

@@ -1,4 +1,4 @@
-"""Where a run stands, how it ended, and what is counted for that."""
+"""Where a run stands, which results were cached, and how the run ended."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from zenturio.expression import Expression, Value
 from zenturio.record import Repository
 from zenturio.study.study_definition import ArchivedStudy
 
-# Which results count as cached, with which programs, and what is said of the others.
+# Cached results: which count, with which programs, and what is said of the others
 
 Array = np.ndarray[Any, Any]
 
@@ -152,6 +152,9 @@ def changed_program_notes(counts: Counter[str]) -> list[str]:
         f' made: ZEN$ USE PROGRAM "{word}" makes it part of the experiments, and runs them again'
         for word, count in counts.items()
     ]
+
+
+# Plan, progress and summary of a run
 
 
 @dataclass(frozen=True, slots=True)

@@ -366,7 +366,7 @@ def mean_scores(scores: Sequence[tuple[float | None, ...]]) -> tuple[float | Non
     return tuple(mean([value for value in column if value is not None]) for column in columns)
 
 
-# What a repository knows of a program when a search of it begins.
+# Known points: what a repository knows of a program when a search of it begins
 
 MOST_KNOWN, MOST_COMPARED = 1000, 5000
 """Known points that a search begins with at the most, and points whose files are filled to see

@@ -1,4 +1,4 @@
-"""What asks a run to stop, or to cancel an experiment: signals, and files in the project."""
+"""What asks a run to stop or to cancel an experiment: signals, files, other processes."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class CancelRequests:
         return []
 
 
-# Ends what runs of a study: its drivers, wherever they are, and what dead ones left in queues.
+# Stop of a study from outside: its drivers, wherever they are, and jobs that dead ones left
 
 PATIENCE = 120.0
 """Seconds that a driver may take to end what it has, at the most."""

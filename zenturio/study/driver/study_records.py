@@ -1,4 +1,4 @@
-"""What a driver asks of the repository, and when it commits: look-ups, claims, outcomes."""
+"""Records of a study as its driver reads and writes them: look-ups, claims, lease, outcomes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from zenturio.study.driver.cached_points import CachedPoints
 
 
-# Threads beside a driver's: one renews its lease, one commits outcomes.
+# Threads beside the driver's: one renews its lease, one commits outcomes
 
 LEASED = Failpoint("study.leased")
 LEFT = Failpoint("study.left")
@@ -261,6 +261,8 @@ class CommitPace:
             return False
         return self._is_urgent or self.is_full or monotonic() - self._oldest >= self.patience
 
+
+# Records
 
 OnlyState = Literal["failed", "missing"]
 
@@ -495,7 +497,7 @@ def _with_positions(outcomes: Sequence[Pair]) -> list[Outcome]:
     return placed
 
 
-# Outcomes that could not be committed, kept below the project until the next run records them.
+# Outcomes that could not be committed: kept below the project until the next run records them
 #
 # A run whose repository fails ends, and its claims become stale. What was measured is not lost: the
 # next driver that is granted such an experiment finds the outcome here and does not run it again.

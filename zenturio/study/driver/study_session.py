@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from zenturio.study.driver.search_source import SearchSpec
 
 
-# What would stop a run at some of its points: formulas, bounds, CPUS, texts that do not fit.
+# Refusals: what would stop a run at some points (formulas, bounds, CPUS, texts that do not fit)
 #
 # Experiments are made as a run makes them, and thrown away. `zen check` tries a bounded part of the
 # space: its first points, and those where one parameter has its first or last element. A run tries
@@ -197,6 +197,8 @@ def _valid(space: Space, values: dict[str, Any]) -> Iterator[Point]:
         if "constraint" not in str(error) and "vary together" not in str(error):
             raise
 
+
+# The session
 
 OPENED = Failpoint("study.opened")
 DRIVEN = Failpoint("study.driven")

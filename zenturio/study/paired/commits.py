@@ -1,4 +1,4 @@
-"""Commits beside each other: the first one that differs, and a metric over a history."""
+"""Commits side by side: the first one that differs, and a metric over a history."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from zenturio.study.paired.paired_study import (
     present_version,
 )
 
-# Find the commit that made a program slower, or faster, among many, as noise allows.
+# Bisection: the commit that made a program slower or faster, among many, as noise allows
 #
 # Candidates are chosen by a posterior over the commits, which steers only: a commit is named after
 # an exact test against its predecessor. Without that test, a posterior of 95% named the wrong
@@ -310,6 +310,8 @@ def _log_density(offset: float, spread: float) -> float:
     """Return the logarithm of Student's density (1908), without its constants."""
     return -(FREEDOM + 1) / 2 * math.log1p((offset / spread) ** 2 / FREEDOM)
 
+
+# Runs of commits: a bisection, a history, its confirmation
 
 BEFORE = " before"
 """What the label of a commit ends with where the one before it ran beside it."""

@@ -41,7 +41,7 @@ from zenturio.study.paired.paired_study import (
 from zenturio.study.study_definition import base_of
 from zenturio.study.study_request import read_seconds
 
-# When two versions were measured often enough: for a comparison, and for a gate.
+# Sufficiency: when two versions were measured often enough, for a comparison and for a gate
 
 ALPHA = 0.05
 """At most so many comparisons of equal programs have a wrong word."""
@@ -215,6 +215,8 @@ def _signed(looked_at: LookedAt, sign: float) -> LookedAt:
     turned = interval and Interval(-interval.high, -interval.low)
     return looked_at._replace(estimate=Estimate(-value, turned))
 
+
+# Comparisons and gates
 
 DEFAULT_PLAN = BlockPlan()
 

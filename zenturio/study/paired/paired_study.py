@@ -45,7 +45,7 @@ from zenturio.study.study_definition import (
     recorded_notes,
 )
 
-# Experiments of versions that run next to each other, block after block, as often as needed.
+# Blocks: experiments of versions that run next to each other, as often as needed
 #
 # A block runs the versions of each of its points one directly after the other, in an order that is
 # drawn for each point and block; the points are shuffled, too. Measured with 50 points, 20 blocks
@@ -242,7 +242,7 @@ def following(measured: MeasuredBlocks, *, warmup: bool) -> int:
     return measured.reached + 1
 
 
-# Versions of a program: the present files, one that the repository kept, a commit of Git.
+# Versions: the present files, one that the repository kept, a commit of Git
 #
 # Each becomes an application of its own; their studies have one more parameter, which says of each
 # experiment of which version it is.
@@ -416,6 +416,8 @@ def _inside(folder: Path, path: str) -> Path:
     *parents, name = PurePosixPath(path).parts
     return make_folder(folder, *parents) / name
 
+
+# The study
 
 MOST_POINTS = 1000
 """More points are run only if their number is said: --limit."""

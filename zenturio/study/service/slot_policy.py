@@ -129,7 +129,7 @@ def _ahead(load: StudyLoad, mean: float, free: Sequence[float]) -> float:
     return max(ends)
 
 
-# Whose user's turn it is at a place: slots are shared among users first, in proportion to weights.
+# Users: slots are shared among them first, in proportion to weights
 #
 # Each user has a virtual time, the slot-seconds of their experiments divided by their weight, and
 # the user whose virtual time is the least is next (start-time fair queueing, Goyal et al. 1996).

@@ -214,7 +214,7 @@ def is_served(folder: Path) -> bool:
     return is_locked(folder / LOCK)
 
 
-# The state of a service as Prometheus reads it: the text format, version 0.0.4.
+# The state of a service as Prometheus reads it: the text format, version 0.0.4
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _STANDING = ("waiting", "running")

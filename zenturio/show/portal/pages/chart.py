@@ -1,4 +1,4 @@
-"""The chart builder. Its address is a `ChartQuery`: it can be linked, reported, drawn again."""
+"""The chart builder, whose address is a `ChartQuery`; the SQL page; downloads of tables."""
 
 from __future__ import annotations
 
@@ -279,7 +279,7 @@ ROUTES = (
 )
 
 
-# The SQL page, and downloads of whole tables.
+# The SQL page, and downloads of whole tables
 #
 # A query can only read, for a limited time, and a limited number of rows.
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from zenturio.query import Comparison
 
 
-# Artifacts of an experiment: download and preview.
+# Download and preview of artifacts
 #
 # Requests name them by number: no path is made of anything that a request says.
 
@@ -288,6 +288,8 @@ ROUTES = (
     Route(f"{_FILE}/image", image),
 )
 
+
+# An experiment: its output, its files, and how it differs from another one
 
 MOST_STREAM_BYTES = 24_000
 """Of a stream that a page shows, a third of them from its beginning."""

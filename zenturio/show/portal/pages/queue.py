@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 
-# Start, pause, resume and stop studies of annotated files in the project folder.
+# Studies of annotated files in the project folder: start, pause, resume, stop
 
 DIRECTIVE_MARK = b"ZEN$"
 SCANNED_BYTES = 256 * 1024
@@ -225,6 +225,8 @@ def _has_directives(path: Path) -> bool:
     except OSError:
         return False
 
+
+# The queue of the service
 
 MOST_FINISHED = 20
 """Finished submissions that are shown."""

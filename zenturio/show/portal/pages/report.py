@@ -1,4 +1,4 @@
-"""Reports: charts and text in Markdown, shared as one file."""
+"""The pages of reports (charts and text in Markdown, shared as one file) and of schedules."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ ROUTES = (
 )
 
 
-# The schedule page: Gantt charts of plans, and graphs of workflows.
+# The schedule page: Gantt charts of plans, and graphs of workflows
 
 FILE_SUFFIXES = (".json", ".yaml", ".yml", ".stg", ".dot", ".dax", ".xml", ".toml")
 MOST_FILES = 200

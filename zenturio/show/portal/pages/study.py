@@ -1,4 +1,4 @@
-"""The page of a study: its parameters, failures and experiments."""
+"""The page of a study (parameters, failures, experiments), and the home page."""
 
 from __future__ import annotations
 
@@ -333,7 +333,7 @@ def _parameter_values(portal: Portal, name: str) -> ParameterValues:
     return portal.cached(name, "taken", lambda: query_listing(portal.repository, table, read)).value
 
 
-# The home page: every study and its progress, and the event stream that keeps pages up to date.
+# The home page: every study and its progress, and the event stream that keeps pages up to date
 
 PAGE_STUDIES = 100
 """Studies on a page; of more, the stream begins with those that have a driver."""
