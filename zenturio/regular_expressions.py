@@ -414,6 +414,7 @@ class _Translator:
             if name in _NAMED_CLASSES:
                 self._at = end + 2
                 return _NAMED_CLASSES[name]
+            # RE2 refuses names that it does not know; *regex* would take their letters for a class.
             if end >= 0 and name.lstrip("^") not in _NAMED_CLASSES:
                 raise PatternError(f"invalid character class range: [:{name}:]")
             if end >= 0:

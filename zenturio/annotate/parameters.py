@@ -36,7 +36,7 @@ class NameTable:
     """Targets whose parameters have other names."""
     seed: str | None = None
     declared: set[str] = field(default_factory=set)
-    """NameTable of declarations, right or wrong."""
+    """The names of declarations, right or wrong."""
     words: set[str] = field(default_factory=set)
     """Words of directives that cannot be read: they may be names, but are no advice."""
 

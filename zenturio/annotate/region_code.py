@@ -27,6 +27,17 @@ _C_MACHINES = {
     "__i386__": "i686", "__arm__": "armv7l",
 }  # fmt: skip
 """What compilers define on a machine, and how the system calls it."""
+# In _C_CODE ``@`` becomes the prefix of a region's names; lines with ``@HW``, ``@CPU`` or ``@SIZE``
+# stay only if counters, processor time or size are measured.
+# - begin and end nest: only the outermost pair of a thread counts (``depth``). ``span`` is the time
+#   in which at least one thread is inside, ``wall`` the sum over threads.
+# - A fork has copies of all variables: a process id that differs resets them (``_renew``), and the
+#   lock with them, which a thread of the parent may have held.
+# - Counters are opened by perf_event_open (``@NR``); format 3 also reads for how long each was
+#   enabled and running, to scale those that took turns. Flags 0x60 leave out kernel and hypervisor,
+#   which perf_event_paranoid = 2 asks for; 8 is PERF_FLAG_FD_CLOEXEC.
+# - ``_report`` runs at the exit of the process: ten times it measures 100 empty regions, and takes
+#   the least cost of a pair of probes off the sums.
 _C_CODE = """
 /* ZEN: what the region took; see "Regions" in zenturio's documentation of the language. */
 struct @_all {

@@ -479,7 +479,7 @@ class Assembly:
     def check_together(
         self, together: ZipStatement, dimensions: Mapping[str, Parameter], names: NameTable
     ) -> None:
-        """NameTable that vary together: declared, listed, each once, and equally many."""
+        """Names that vary together: declared, listed, each once, and equally many."""
         sizes: dict[str, int] = {}
         before = len(self.diagnostics.errors)
         for name in together.names:

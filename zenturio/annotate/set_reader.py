@@ -414,7 +414,7 @@ def _is_text(name: str) -> bool:
 
 
 MOST = 1_000_000
-"""WrittenElements of a set that has several kinds of elements."""
+"""Elements of a set that has several kinds of elements."""
 
 LISTED = 1024
 """A set of so many elements is kept element by element."""

@@ -238,7 +238,7 @@ def generators(
 
 
 def _known(text: str) -> str:
-    """*generator*, if it is one: a file is not, whatever it is named."""
+    """Return *text* if it names a generator: a file is none, whatever it is called."""
     from zenturio.schedule.generators.generator import describe
 
     # Raises the error that names generators which are near.

@@ -233,6 +233,7 @@ class Session:
         except ZenError as error:
             del self._jobs[job.name]
             raise DeniedByDrmException(f"{job.name}: {error}") from error
+        # Before the job is forgotten: if a file cannot be written, wait() may be called again.
         _bring(job, outcome)
         del self._jobs[job.name]
         if isinstance(self._place, Resumable):
@@ -245,6 +246,8 @@ class Session:
             case JobControlAction.TERMINATE:
                 self._terminate(job)
             case JobControlAction.HOLD:
+                # A job that waits is taken back and submitted again by RELEASE; one that runs
+                # cannot be held.
                 if future is not None and not (not future.running() and future.cancel()):
                     raise HoldInconsistentStateException(f"{job.name} has begun")
                 job.future = None
@@ -267,6 +270,7 @@ class Session:
         if job.future is None:
             job.future = Future()
             job.future.cancel()
+            # Only so do those who wait() for the future hear that it is cancelled.
             job.future.set_running_or_notify_cancel()
         else:
             job.future.cancel()

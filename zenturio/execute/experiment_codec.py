@@ -267,7 +267,7 @@ _MEASURE: Mapping[str, Check] = {"int": _BIG, "missing": _MISSING, "series": _SE
 
 
 def check_value(value: Any, where: str) -> None:
-    """MalformedError where *value* was not made by ``noted`` of a value."""
+    """MalformedError where *value* was not made by `value_to_json` of a value."""
     if type(value) is dict:
         _BIG(value, where)
     else:
@@ -275,7 +275,7 @@ def check_value(value: Any, where: str) -> None:
 
 
 def check_measure(value: Any, where: str) -> None:
-    """MalformedError where *value* was not made by ``noted``."""
+    """MalformedError where *value* was not made by `value_to_json`."""
     if type(value) is not dict:
         _plain(value, where)
     elif len(value) == 1 and (kind := next(iter(value))) in _MEASURE:

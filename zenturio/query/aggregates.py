@@ -273,7 +273,7 @@ _AGGREGATE_SQL: dict[Dialect, dict[str, str]] = {
         "size": f"sum(least(abs({{}}::double precision), {HUGE}))",
     },
 }
-"""What each database says; *size* is the sum of the magnitudes, see `Guards`."""
+"""What each database says; *size* is the sum of the magnitudes, see `GroupGuards`."""
 _GUARDS = ("count", "min", "max", "size")
 
 

@@ -288,6 +288,9 @@ class CopiedTable:
             None if count < needed else int(cell) if whole else cell
             for cell, count in zip(answer.tolist(), values.counts.tolist(), strict=True)
         ]
+        # Sums by columns are rounded in another order than the definition. Groups in which that
+        # could show are computed again, value by value, so that all ways of asking answer the same
+        # digits.
         rule = DOUBT_RULES.get(head.aggregate)
         if rule is not None:
             is_doubtful, exact = rule

@@ -298,7 +298,7 @@ def to_portable(value: Any, folder: Path) -> Any:
 
 
 def to_local(value: Any, folder: Path) -> Any:
-    """Return what ``portable`` was given, if the project is in *folder* now."""
+    """Return what `to_portable` was given, if the project is in *folder* now."""
 
     def convert(text: str) -> str:
         if not text.startswith(_MARK):

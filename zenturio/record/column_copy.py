@@ -575,6 +575,7 @@ class _Copier:
             first, after, count = int(rows[0][0]), int(rows[-1][0]), len(rows)
             del rows
             segment = _Segment("", first, after, count, self._proofs([after])[after], {}, arrays)
+            # A short last segment of a study that runs would be read again soon: it gets no file.
             if count >= SEGMENT_ROWS // 16:
                 self._write(segment)
             yield segment

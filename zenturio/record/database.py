@@ -528,6 +528,7 @@ class Database:
             self._undo(connection, error)
             raise
         connection.close()
+        # Only now: caches and log lines must not run ahead of what was committed.
         for done in transaction.after_commit:
             done()
         return result

@@ -139,6 +139,8 @@ def next_page(
     )
     if not rows:
         return None
+    # The key of the last row that was read, not of the last one returned: *without* may take
+    # all of a page away.
     position, repeat, number = rows[-1][:3]
     last = RecordKey(dialect.index(position), repeat, number)
     if request.without:

@@ -380,6 +380,8 @@ def field_of(row: Sequence[Any]) -> StoredField:
 def widen(transaction: Transaction, old: FieldLayout, new: FieldLayout) -> FieldLayout | None:
     """Store the fields of *new*; return None if another driver has changed them since."""
     mark = transaction.dialect.mark
+    # Optimistic: the revision that was read is the condition. Who finds another one reads again
+    # and widens what is there by then.
     changed = transaction.changed(
         f"UPDATE studies SET revision = revision + 1 WHERE id = {mark} AND revision = {mark}",
         (old.study, old.revision),

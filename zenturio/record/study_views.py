@@ -573,6 +573,7 @@ def _appended(
     facts = dict(facts_sql(dialect, all_rows=all_rows))
     fields = {f.sql_name: f for f in layout.fields}
     columns = []
+    # CREATE OR REPLACE VIEW takes a view only if its columns keep their names, types and order.
     for name, kind in present.items():
         columns.append((name, _cast(transaction, name, kind, facts, fields)))
     for name, sql in facts.items():
@@ -583,6 +584,7 @@ def _appended(
         kind = _TYPES.get(kind, kind)
         if name not in present and kind and len(columns) < MOST_COLUMNS:
             columns.append((name, f"({sql})::{kind}"))
+        # A column keeps its type: values that it cannot show get a second column, as text.
         elif name in present and not _fits(kind, present[name]) and f"{name}_text" not in present:
             columns.append((f"{name}_text", f"({sql})::text"))
     select_list = ", ".join(f"{sql} AS {quoted(name)}" for name, sql in columns)

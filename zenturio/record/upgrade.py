@@ -245,6 +245,9 @@ def _upgrade_server(kind: PostgreSQL, store: ArtifactStore, patience: float) -> 
 
         def begin(transaction: Transaction) -> str:
             begun_from = _revision(transaction)
+            # The mark in the old schema stands first: killed after it, the next call goes on
+            # filling the new schema instead of beginning again, and no driver opens the old one
+            # meanwhile.
             if not begun_from.endswith(MIGRATING):
                 _refuse_drivers(transaction)
                 transaction.sql(f"DROP SCHEMA IF EXISTS {_quoted(beside)} CASCADE")

@@ -147,6 +147,7 @@ class Genome:
 
     def above(self, origins: Ints, targets: Ints) -> Ints:
         """Return *targets* without genes below the lowest value that is active in *origins*."""
+        # 0 stands for "inactive" where a gene is optional: a step down must not reach it by chance.
         raised: Ints = np.maximum(targets, np.minimum(origins, self.optional))
         return raised
 

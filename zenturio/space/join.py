@@ -455,6 +455,8 @@ class Join:
             step = steps[number]
             if isinstance(step, BindStep):
                 growth = executor.growth(table, step)
+                # A table that would grow too long is cut into pieces, which are run to the end one
+                # by one: memory stays bounded, and a walk gets its first points early.
                 pieces = self._split(growth, executor, number)
                 if pieces:
                     for part, inside, rows in pieces:

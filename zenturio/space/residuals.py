@@ -287,6 +287,7 @@ class RemainingCodes:
                 before[0] = False
                 before[0, allowed] = True
             columns[column] = np.zeros(table.length, dtype=np.uint8)
+        # Rows with equal sets and equal codes have the same remaining set: it is computed once.
         keys, rows = np.unique(
             columns[column].astype(np.int64) * partner_rows.shape[0] + codes, return_inverse=True
         )
@@ -295,6 +296,7 @@ class RemainingCodes:
         remaining = (
             before[keys // partner_rows.shape[0]] & partner_rows[keys % partner_rows.shape[0]]
         )
+        # Equal sets get one number. As rows of bytes they compare by one memory comparison.
         packed = np.packbits(remaining, axis=1)
         bits = np.ascontiguousarray(packed).view(np.dtype((np.void, packed.shape[1]))).ravel()
         _, first, numbers = np.unique(bits, return_index=True, return_inverse=True)

@@ -134,7 +134,7 @@ def _study_of(repository: Repository, version: str) -> str:
 def _application(
     repository: Repository, study: str, before: StudyDefinition, paths: Sequence[str]
 ) -> Application:
-    """Return *application* with what its version commands printed last."""
+    """Return the present application with what its version commands printed last."""
     try:
         newest = repository.definition(study)
     except NotFoundError:  # every version of it is archived

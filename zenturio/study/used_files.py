@@ -100,6 +100,7 @@ def _traced(experiment: Experiment, scratch: Path) -> dict[str, Any]:
         "commands": [step.command for step in steps],
         "environment": {**os.environ, **experiment.environment, **variables},
     }
+    # All steps run in one process of the tracer: their limits add up, and one without ends none.
     limits = [step.timeout for step in steps]
     timeout = None if None in limits else sum(limit for limit in limits if limit is not None)
     try:
@@ -135,6 +136,8 @@ def _judged(report: dict[str, Any], application: Application, scratch: Path) -> 
     declared = {use.text for use in application.uses if use.kind == "program"}
     real = {os.path.realpath(p) for w in declared if (p := find_program(w, application.root))}
     kept = [p for p in programs if p not in declared and os.path.realpath(_path(p)) not in real]
+    # Libraries and modules below the prefix of a program that runs belong to its installation:
+    # they are counted, and the program is declared in their place.
     prefixes = tuple(_prefixes(executed, application))
     others = [path for path in uses["read"] if not inside.holds(path)]
     variables = [

@@ -114,6 +114,8 @@ class Pilots:
         with self._lock:
             self._durations.append(seconds)
             count, usual = len(self._durations), median(self._durations)
+        # Two limits, SHORT and LONG, with room between them: durations that vary around one limit
+        # would send experiments to and fro.
         if self._always or count < LEAST_MEASURED or self._is_decided:
             return
         if self._wanted and usual >= LONG_SECONDS:
@@ -186,6 +188,7 @@ class Pilots:
                 self._place = place
                 self._on_ready()
             elif self._place is None and monotonic() > late:
+                # Said once; the jobs of pilots may still begin, and job arrays go on meanwhile.
                 late = float("inf")
                 self._remark(
                     "no worker that stays has come yet, and job arrays go on: their jobs wait, or"
@@ -240,6 +243,7 @@ class Pilots:
             self._faults += 1
             if self._faults == MOST_FAULTS:
                 self._give_up(why)
+        # Never twice to pilots: an experiment that takes its worker down would take the next, too.
         ticket.alone = True
         ticket.delegate(None)
         try:

@@ -171,8 +171,10 @@ class JobRenewal:
         stuck = [job for job in waits if job.is_stuck]
         if stuck:
             self._reason = f"job {stuck[0].array} waits: {stuck[0].reason}"
+        # A job that waits for its turn in the queue is no reason to lose patience.
         if any(job.state == "PENDING" and not job.is_stuck for job in waits):
             self._last_worker_seen = monotonic()
+        # A worker whose time is nearly over goes on working until a fresh one has come.
         connected_names = set(connected.values())
         self.retiring = frozenset(
             address

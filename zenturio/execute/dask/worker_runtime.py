@@ -80,7 +80,7 @@ def _cancel_jobs(session: Path) -> None:
 
 
 class WorkerFiles:
-    """Copies by content in a folder; they are those that ``Inputs`` shares out."""
+    """Copies of files by their content, in the folder of an `InputCache`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

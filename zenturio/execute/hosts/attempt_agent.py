@@ -362,8 +362,11 @@ class AttemptAgent:
         except BaseException as error:  # noqa: BLE001 - the future carries it to who waits
             fault = error
         if attempt is not None:
+            # Without an outcome the attempt counts for nothing: whoever is next begins another one.
             if outcome is None or outcome.status == "cancelled":
                 services.journal.abandon(job.digest)
+            # Last, behind the journal: a driver that is killed before this line leaves the outcome
+            # in the journal or the job at its host, and the next driver finds one of them.
             self._host.discard(attempt.token)
         services.broker.detach(job)
         self._hand_on(outcome, fault, elsewhere=elsewhere)
@@ -378,6 +381,7 @@ class AttemptAgent:
         if elsewhere and outcome is None:
             job.kill = lambda: self._services.cancel_waiting_job(job)
             self._services.broker.put(job)
+            # Asked again: a request that came in between found neither an agent nor the queue.
             if job.cancel_requested:
                 self._services.cancel_waiting_job(job)
             return

@@ -185,6 +185,8 @@ class Broker:
         try:
             if best_host(job.requirements, list(facts.values()), self._names()) is not None:
                 return None
+            # Load, free memory and disk change: such a job waits. Only what cannot change is
+            # refused.
             if required_names & _CHANGING_FACTS or required_names - set(self._names()):
                 return self._unknown(job)
             return PlaceError(
@@ -249,6 +251,8 @@ class Broker:
             for job in list(self._waiting):
                 if self._closed or not self._is_room():
                     break
+                # From here on the future cannot be cancelled by its owner alone: the agent has to
+                # hear it.
                 if not job.running() and not job.set_running_or_notify_cancel():
                     self._waiting.remove(job)
                     continue

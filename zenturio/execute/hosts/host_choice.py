@@ -66,6 +66,7 @@ class ProgressProfile:
     @property
     def usual(self) -> float | None:
         """What an iteration takes here as long as nothing disturbs it."""
+        # The last iterations are under suspicion: what is usual is the median of those before them.
         before = self.seconds[: -self.breaches]
         return median(before[:_BASELINE_ITERATIONS]) if before else None
 
@@ -219,6 +220,7 @@ def worth_moving(
         or rank_there <= 0
     ):
         return False
+    # Ranks are taken for speeds: only their ratio counts.
     seconds_staying = iterations_left * seconds_now
     seconds_moving = move + (
         (profile.of or iterations_left) if anew else iterations_left

@@ -55,6 +55,7 @@ class FlexibleCluster:
 
     def pace(self, job: int, processors: int) -> float:
         """Return how much faster *job* is on so many processors than on those asked for."""
+        # Amdahl's law with one serial share for all jobs, relative to the processors asked for.
         parallel = 1 - self._serial
         asked = self._serial + parallel / self._asked[job]
         return asked / (self._serial + parallel / processors)
@@ -94,6 +95,7 @@ def replay_flexible(log: JobLog, policy: FlexiblePolicy, name: str, size: int = 
         now = min(now, submit[arrived]) if arrived < count else now
         for job, processors in list(cluster.running.items()):
             used += processors * (now - cluster.now)
+            # Seconds of work are those on the processors asked for; the pace says how fast they go.
             left[job] = max(left[job] - pace[job] * (now - cluster.now), 0.0)
             if ends[job] <= now:
                 ended[job] = now

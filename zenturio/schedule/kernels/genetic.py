@@ -317,6 +317,7 @@ def random_move(case: Any, order: Any, genes: Any, task: Any, state: Any) -> Non
     position, count = 0, len(order)
     while order[position] != task:
         position += 1
+    # The limits are cumulated: one draw decides which move it is.
     draw, group = unit(state), case.group[task]
     if case.loose:
         if draw < LOOSE_EARLIER:
@@ -337,6 +338,7 @@ def random_move(case: Any, order: Any, genes: Any, task: Any, state: Any) -> Non
     elif draw < SWAPPED:
         swap_groups(case, genes, group, case.group[below(state, count)])
     else:
+        # Ruin and recreate: the decoder places some groups anew, where they end first.
         genes[group] = FREE
         for _ in range(RUINED_GROUPS):
             genes[case.group[below(state, count)]] = FREE

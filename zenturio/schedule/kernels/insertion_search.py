@@ -162,6 +162,7 @@ def sort_sequences(case: Any, plan: Any) -> Any:
     """Fill the topological order of *plan*; return whether there is one."""
     forth, back = case.forth, case.back
     tasks = len(plan.order)
+    # Kahn's algorithm over both kinds of arcs: edges, and neighbours in a sequence.
     missing = np.empty(tasks, np.int64)
     count = 0
     for task in range(tasks):
@@ -187,6 +188,7 @@ def sort_sequences(case: Any, plan: Any) -> Any:
             if missing[child] == 0:
                 plan.order[count] = child
                 count += 1
+    # Fewer were reached if the sequences contradict the edges: a cycle.
     return count == tasks
 
 
@@ -194,6 +196,7 @@ def sort_sequences(case: Any, plan: Any) -> Any:
 def time_sequences(case: Any, plan: Any) -> Any:
     """Fill the times of *plan*, whose order is a topological one, and return its makespan."""
     forth, back, makespan = case.forth, case.back, 0.0
+    # Forwards: a task starts when its data are there and the task before it has ended.
     for i in range(len(plan.order)):
         task = plan.order[i]
         place, ahead = plan.place[task], plan.above[task]
@@ -203,6 +206,7 @@ def time_sequences(case: Any, plan: Any) -> Any:
         plan.start[task] = begin
         plan.end[task] = begin + task_seconds(forth, task, place)
         makespan = max(makespan, plan.end[task])
+    # Backwards: a tail has the task in it, so start + tail is the longest path through it.
     for i in range(len(plan.order) - 1, -1, -1):
         task = plan.order[i]
         place, behind = plan.place[task], plan.below[task]
@@ -216,6 +220,7 @@ def time_sequences(case: Any, plan: Any) -> Any:
 @njit(cache=True, nogil=True)
 def remove_task(case: Any, plan: Any, task: Any, without: Any) -> Any:
     """Fill *without* with the times of *plan* without *task*, and return the makespan of that."""
+    # What stands before the task in the order ends when it did: only the rest is timed anew.
     at, end, makespan = plan.position[task], without.end, 0.0
     for i in range(at):
         other = plan.order[i]
@@ -332,6 +337,8 @@ def critical_path(case: Any, plan: Any, makespan: Any, path: Any, state: Any) ->
                     origin_site, site = forth.site[origin], forth.site[place]
                     arrival += forth.latency[origin_site, site]
                     arrival += forth.data[edge] * forth.slowness[origin_site, site]
+                # Exact: the start was chosen as the greatest of these very sums. Of several causes
+                # one is drawn, each as likely as the others (reservoir sampling).
                 if arrival == begin:
                     ties += 1
                     if below(state, ties) == 0:

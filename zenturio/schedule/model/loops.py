@@ -73,6 +73,7 @@ class LoopIterations:
         """
         if self.count:
             return iteration < self.count
+        # A generator of its own for each iteration: no draw depends on who asked before.
         rng = np.random.default_rng([self.seed, loop, total, _SEED_SALT])
         return bool(rng.random() >= self.converging)
 
@@ -96,7 +97,7 @@ def find_loops(flow: Workflow) -> tuple[Loop, ...]:
 
 
 def forward_edges(flow: Workflow, loops: Iterable[Loop]) -> NDArray[np.bool_]:
-    """Return a mask of the edges of *flow* that do not close one of the loops *among*."""
+    """Return a mask of the edges of *flow* that do not close one of *loops*."""
     mask = np.ones(len(flow.data), bool)
     for loop in loops:
         mask[list(loop.closing)] = False

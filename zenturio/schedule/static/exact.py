@@ -136,6 +136,7 @@ class CpSatNeighbourhoods:
         if left <= 0:
             return None, 0.0
         solver.parameters.num_workers = 1
+        # Another seed after each failure: the same neighbourhood may be drawn again.
         solver.parameters.random_seed = (self._seed + self._failures) % 2**31
         solver.parameters.max_time_in_seconds = (
             left * 0.7 if whole else min(left, _NEIGHBOURHOOD_SECONDS)
@@ -147,6 +148,7 @@ class CpSatNeighbourhoods:
             better = model.read(solver)
             better = better if better.makespan < plan.makespan * (1 - 1e-9) else None
         self._failures = 0 if better else self._failures + 1
+        # A proven optimum cannot be improved: is_exhausted is true from now on.
         if whole and status == "optimal":
             self._failures = 100
         elif not whole:

@@ -114,10 +114,12 @@ def parents_of(
                 weights[order[rank]] = size - rank
             wheel(weights, state, chosen, 0)
         else:
+            # STEADY: the best ones in turn, two at the least.
             best: Any = np.int64(share * size)
             best = min(max(2, best), size)
             for i in range(len(chosen)):
                 chosen[i] = order[i % best]
+    # Fisher-Yates: neighbours become couples, so their order must not tell how they were chosen.
     for i in range(len(chosen) - 1, 0, -1):
         other = below(state, i + 1)
         chosen[i], chosen[other] = chosen[other], chosen[i]

@@ -256,6 +256,7 @@ class Tournament:
 
     def advance(self, active: Sequence[ActiveTrial]) -> None:
         """Let each search take what it may, run what nobody knows, and hand in what is known."""
+        # All searches ask before anything runs: a point that several of them want is run once.
         for search in active:
             search.take()
         self._learn(list(dict.fromkeys(point for search in active for point in search.points)))
@@ -275,6 +276,8 @@ class Tournament:
         chosen = PointSelection(self.program.space, count, picked=tuple(unknown))
         application = self.program.application
         goals = (self.program.goal,)
+        # A session of its own for each batch: it claims, runs and commits like `zen run`, so a
+        # tuning that is killed finds these points in the repository when it is started again.
         settings = DriverSettings(any_machine=self.any_machine)
         session = StudySession(
             application, chosen, self.repository, settings=settings, objectives=goals
