@@ -198,7 +198,7 @@ def test_frames_of_the_copy_are_those_of_the_database(study):
 @pytest.mark.parametrize("kind", ["mean", "median", "count"])
 def test_a_chart_shows_the_same_with_and_without_the_copy(study, kind):
     def ask():
-        return group_frame(study, "s", ["solver", "n"], "balance", kind, deviation="yes")
+        return group_frame(study, "s", ["solver", "n"], "balance", kind, spread="yes")
 
     copied, asked = ask(), without_copy(ask)
     assert list(copied) == list(asked)

@@ -124,12 +124,12 @@ def test_groups_that_are_made_in_parts_agree_too(sqlite, monkeypatch):
 
 def test_a_chart_of_a_value_that_diverged_is_drawn(repository):
     enter(repository, NASTY)
-    found = group_frame(repository, "nasty", ["group"], "x", deviation="yes")
+    found = group_frame(repository, "nasty", ["group"], "x", spread="yes")
     grouping = found.attrs["grouped"]
     for values, row in zip(NASTY, found.to_dict("records"), strict=True):
         assert same(row[grouping.value], exact("mean", values))
         if len(values) > 1:
-            assert same(row[grouping.deviation], exact("std", values))
+            assert same(row[grouping.spread["deviation"]], exact("std", values))
 
 
 def test_rows_are_sorted_by_what_was_computed_anew(repository):

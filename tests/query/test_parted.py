@@ -83,7 +83,7 @@ def test_charts_have_the_same_groups_and_texts_in_the_order_of_their_first(
     varied, monkeypatch, where
 ):
     ask = lambda: group_frame(  # noqa: E731
-        varied, "all", ["solver", "n"], "cores", where=where, deviation="yes"
+        varied, "all", ["solver", "n"], "cores", where=where, spread="yes"
     )
     whole, parts, asked = both(monkeypatch, ask)
     assert asked

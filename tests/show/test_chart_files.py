@@ -191,7 +191,7 @@ def test_a_notebook_gets_every_form():
     bundle = drawn("line")._repr_mimebundle_(include=None, exclude=None)
     assert bundle["application/vnd.plotly.v1+json"]["data"]
     assert "plotly" in bundle["text/html"]
-    assert bundle["text/plain"].startswith("matmul: mean wtime over n")
+    assert bundle["text/plain"].startswith("matmul: median wtime over n")
 
 
 def test_each_name_stands_once_in_the_legend_of_several_panels():

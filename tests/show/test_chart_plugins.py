@@ -75,7 +75,7 @@ def test_forms_and_addresses_know_the_kind_of_a_plug_in(install):
     assert (group, [kind.label for kind in kinds]) == ("Plug-ins", ["Cumulative share"])
     pairs = [("study", "s"), ("kind", "cumulative"), ("y", "wtime"), ("aggregate", "max")]
     (query,) = ChartQuery.from_address(pairs).charts()
-    assert (query.kind, query.y, query.aggregate) == ("cumulative", ("wtime",), "mean")
+    assert (query.kind, query.y, query.aggregate) == ("cumulative", ("wtime",), "")
 
 
 def test_a_plug_in_does_not_replace_a_built_in_kind(install):

@@ -14,7 +14,7 @@ from zenturio.show.charts.column_charts import chart
 
 def test_a_point_is_the_mean_of_its_repeats_and_its_bar_their_interval():
     table = frame(threads=(2,), sizes=(128, 256))
-    (panel,) = chart(table, "line", x="n", y="wtime").panels
+    (panel,) = chart(table, "line", x="n", y="wtime", aggregate="mean").panels
     (series,) = panel.marks
     repeats = list(table[table["n"] == 128]["wtime"])
     half = 2.77645 * statistics.stdev(repeats) / math.sqrt(5)
@@ -38,13 +38,22 @@ def test_the_small_print_counts_what_is_drawn_of_all():
     table.loc[3:10, "wtime"] = math.nan
     drawn = chart(table, "line", x="n", y="wtime", colour="threads")
     assert drawn.note == (
+        "median of 3 to 5 repeats; no bars: the 95 % interval of the median needs 6 values; "
+        "37 of 52 experiments"
+    )
+    drawn = chart(table, "line", x="n", y="wtime", colour="threads", aggregate="mean")
+    assert drawn.note == (
         "mean of 3 to 5 repeats; bars: 95 % interval of the mean; 37 of 52 experiments"
     )
+    table = frame(repeats=7)
+    table.loc[1:2, "wtime"] = math.nan
+    drawn = chart(table, "line", x="n", y="wtime", colour="threads")
+    assert "bars: 95 % interval of the median, where 6 values are; " in drawn.note
 
 
 def test_parameters_that_are_not_shown_are_named_and_are_no_repeats():
     drawn = chart(frame(), "line", x="n", y="wtime")
-    assert drawn.note == "mean of 15 values over all threads; 45 of 52 experiments"
+    assert drawn.note == "median of 15 values over all threads; 45 of 52 experiments"
     assert drawn.panels[0].marks[0].low == ()
 
 

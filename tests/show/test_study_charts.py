@@ -97,6 +97,32 @@ def test_what_the_database_groups_is_drawn_as_its_rows_are(repository, where):
         assert same(plain(drawn), plain(twin)), (kind, options)
 
 
+def test_times_are_drawn_by_their_median_and_its_interval(repository):
+    """One slow run of ten moves neither; the interval is that of the order statistics."""
+    times = [1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8, 90.0]
+    units = (Field("wtime", "real", "s"), Field("rate", "real"))
+    runs = [({"n": 1}, {"wtime": time, "rate": time}, {}) for time in times]
+    enter(repository, "timed", StudyDefinition((Field("n", "int"),), units), runs)
+
+    def drawn(**options):
+        query = ChartQuery.of(studies="timed", x="n", **options)
+        found = draw_chart(repository, query).chart
+        assert same(plain(found), plain(chart(study_frame(repository, "timed"), **options, x="n")))
+        return found, found.panels[0].marks[0]
+
+    time, mark = drawn(y="wtime")
+    assert (mark.y, mark.low, mark.high) == ((1.45,), (1.1,), (1.8,))
+    assert time.title == "timed: median wtime over n"
+    assert time.note.startswith("median of 10 repeats; bars: 95 % interval of the median;")
+    for options in ({"y": "rate"}, {"y": "wtime", "aggregate": "mean"}):
+        mean, mark = drawn(**options)
+        assert mark.y == pytest.approx((10.26,))
+        assert "bars: 95 % interval of the mean" in mean.note
+    deviation, mark = drawn(y="wtime", errors="std")
+    assert "mean of 10 repeats; bars: standard deviation, cut at 0;" in deviation.note
+    assert mark.y == pytest.approx((10.26,))
+
+
 @pytest.mark.parametrize("kind", ["scatter", "box"])
 def test_experiments_one_by_one_need_no_other_columns(repository, kind):
     options = {"x": "n", "y": "wtime", "colour": "solver"}

@@ -21,7 +21,7 @@ CHARTS = {
     "dependence": lambda: chart(searched(points=60), "dependence"),
     "importance": lambda: chart(searched(points=500), "importance"),
     "pareto": lambda: chart(searched(points=60), "pareto"),
-    "bar": lambda: chart(frame(), "bar", x="n", y="wtime", colour="threads"),
+    "bar": lambda: chart(frame(), "bar", x="n", y="wtime", colour="threads", aggregate="mean"),
     "line": lambda: chart(frame(), "line", x="n", y="wtime", colour="threads", log="xy"),
 }  # fmt: skip
 

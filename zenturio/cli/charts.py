@@ -70,10 +70,11 @@ def plot(
         str,
         typer.Option(
             help="Aggregate of repeats: mean, median, min, max, sum, std, count, var, sem, iqr, "
-            "geomean, a quantile such as p90, mean_low, mean_high, median_low or median_high. With "
-            "median, a convergence chart shows median and quartiles over all studies and repeats."
+            "geomean, a quantile such as p90, mean_low, mean_high, median_low or median_high; "
+            "default: median of times, mean of others. With median, a convergence chart shows "
+            "median and quartiles over all studies and repeats."
         ),
-    ] = "mean",
+    ] = "",
     errors: Annotated[
         str, typer.Option(metavar="interval|std|none", help="Error bars over repeats.")
     ] = "interval",

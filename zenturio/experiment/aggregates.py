@@ -75,11 +75,23 @@ def median_interval(
     G. J. Hahn & W. Q. Meeker: Statistical Intervals (1991), 5.2, for any continuous distribution.
     None of too few values: 95% needs 6, five have 93.75%.
     """
-    below = _outside_median_interval(len(values), confidence)
+    below = outside_median_interval(len(values), confidence)
     if below is None:
         return None
     ordered = sorted(values)
     return float(ordered[below]), float(ordered[-1 - below])
+
+
+TIMES = frozenset({"s", "ms", "us", "µs", "ns", "min", "h"})
+"""Units of times: less of them is faster."""
+
+
+def default_aggregate(unit: str) -> Literal["mean", "median"]:
+    """Return the aggregate of values in *unit* where none is named.
+
+    That of times is the median: a few slow runs must not decide.
+    """
+    return "median" if unit in TIMES else "mean"
 
 
 _FAR = 3 * 1.4826
@@ -107,8 +119,11 @@ _EXACT_VALUES = 10_000
 
 
 @lru_cache(maxsize=1024)
-def _outside_median_interval(count: int, confidence: float) -> int | None:
-    """How many values on each side lie outside: the largest r with 2 P(X < r + 1) small enough."""
+def outside_median_interval(count: int, confidence: float = 0.95) -> int | None:
+    """How many values on each side lie outside `median_interval`; None of too few.
+
+    It is the largest r with 2 P(X < r + 1) small enough.
+    """
     if count > _EXACT_VALUES:
         spread = NormalDist(count / 2, math.sqrt(count) / 2)
         return math.floor(spread.inv_cdf((1 - confidence) / 2) - 0.5)

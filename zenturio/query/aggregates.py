@@ -328,15 +328,6 @@ def aggregate_item(kind: Aggregate, column: StudyColumn, dialect: Dialect) -> Se
     )
 
 
-TIMES = frozenset({"s", "ms", "us", "µs", "ns", "min", "h"})
-"""Units of times: less of them is faster."""
-
-
-def default_aggregate(column: StudyColumn) -> Aggregate:
-    """Return the aggregate of a metric where none is named: of times, outliers must not decide."""
-    return "median" if column.unit in TIMES else "mean"
-
-
 def aggregate_unit(kind: Aggregate, unit: str) -> str:
     """The unit of an aggregate of values in this *unit*."""
     if kind == "count":

@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 
 from zenturio.errors import InputError, did_you_mean
+from zenturio.experiment.aggregates import TIMES
 from zenturio.experiment.signed_ranks import (
     BlockPlan,
     Estimate,
@@ -31,7 +32,7 @@ from zenturio.experiment.signed_ranks import (
     rank_sum_chance,
 )
 from zenturio.quantities import amount
-from zenturio.query.aggregates import TIMES, Origins
+from zenturio.query.aggregates import Origins
 from zenturio.query.frames import as_reals, run_frame, study_frame
 from zenturio.query.interleaved_pairs import (
     FACTS,

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -345,10 +345,17 @@ class CopiedTable:
         return true, known & ~true
 
 
+_MEDIAN_ENDS: Mapping[str, Literal[0, 1]] = {"median_low": 0, "median_high": 1}
+"""Aggregates that are one end of the interval of the median."""
+
+
 def _defined(kind: str, values: GroupedValues) -> list[Any]:
     """An aggregate that databases do not have: quantiles of all groups at once, others of each."""
     share = quantile_share(kind)
     exact = exact_aggregate(kind)
+    if kind in _MEDIAN_ENDS:
+        ends = values.median_ends(_MEDIAN_ENDS[kind]).tolist()
+        return [None if math.isnan(end) else end for end in ends]
     if share is None:
         return [exact(members) if members else None for members in values.members()]
     answers = values.quantiles(share)

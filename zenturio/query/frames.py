@@ -219,12 +219,16 @@ MOST_GROUPS = 20_000
 FIRST_INDEX = "min(index)"
 """What texts are ordered by; numbers need no such thing."""
 
-Deviation = Literal["no", "yes", "of repeats"]
-"""Whether deviations are asked for; of repeats: only where no parameter varies inside of groups."""
+Spread = Literal["no", "yes", "of repeats"]
+"""Whether a frame of groups says how far their values are apart; of repeats: only where no
+parameter varies inside of groups."""
 
 
-_SPREAD: Mapping[str, Aggregate] = {"deviation": "std", "least": "min"}
-"""Columns of a frame of groups that say how far its values are apart, and their aggregates."""
+def _spread_of(kind: Aggregate) -> Mapping[str, Aggregate]:
+    """Return the columns that say how far values are apart, and their aggregates."""
+    if kind == "median":
+        return {"low": "median_low", "high": "median_high"}
+    return {"deviation": "std", "least": "min"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,12 +239,11 @@ class Grouping:
     """The column with the aggregate."""
     rows: str
     """The column that counts the experiments of each group."""
-    deviation: str
-    """The column with the sample's standard deviation; empty, if nobody asked."""
-    least: str
-    """The column with the least value of each group; empty without deviations."""
     hidden: tuple[str, ...]
     """Parameters that vary inside of groups."""
+    spread: Mapping[str, str]
+    """Columns that say how far the values are apart: of a median ``low`` and ``high``, the ends of
+    its 95% interval, else ``deviation`` and ``least``; empty, if nobody asked."""
 
 
 def group_frame(
@@ -252,7 +255,7 @@ def group_frame(
     *,
     where: str | Passage | Expression | None = None,
     finite: Collection[str] = (),
-    deviation: Deviation = "no",
+    spread: Spread = "no",
     outside: bool = False,
     rows: RowChoice = NEWEST,
 ) -> pd.DataFrame:
@@ -278,8 +281,9 @@ def group_frame(
         statement = answers.narrowed(_counted(reader, needed), facts=facts)
         ungrouped = [parameter for parameter in catalog.parameters if parameter not in keys]
         hidden = _varying(answers, ungrouped, statement, needed)
-        spread = deviation == "yes" or (deviation == "of repeats" and not hidden)
-        heads = _heads(reader, catalog, keys, column, kind, deviation=spread)
+        has_spread = spread == "yes" or (spread == "of repeats" and not hidden)
+        spreads = _spread_of(kind) if has_spread else {}
+        heads = _heads(reader, catalog, keys, column, kind, spreads)
         group_rows = answers.groups(
             heads, len(keys), statement=statement, finite=needed, most=MOST_GROUPS
         )
@@ -292,7 +296,7 @@ def group_frame(
         )
     if heads[-1].name == FIRST_INDEX:  # of equal ones the order of the keys stays
         group_rows.sort(key=lambda row: (len(str(row[-1])), str(row[-1])))
-    table = _table(keys, metric, group_rows, deviation=spread)
+    table = _table(keys, metric, group_rows, spreads)
     table.attrs = {
         "study": study,
         "units": {column.name: column.unit for column in catalog.columns.values() if column.unit},
@@ -303,7 +307,7 @@ def group_frame(
         "sql": text,
         "left_out": len(answers.without),
         **origins.attrs(),
-        "grouped": _grouping(list(table.columns), len(keys), hidden, deviation=spread),
+        "grouped": _grouping(list(table.columns), len(keys), hidden, spreads),
     }
     return table
 
@@ -345,15 +349,13 @@ def _heads(
     keys: Sequence[StudyColumn],
     metric: StudyColumn,
     kind: Aggregate,
-    *,
-    deviation: bool,
+    spreads: Mapping[str, Aggregate],
 ) -> list[SelectItem]:
     """Keys, the aggregate, how many rows, their spread, and where they begin."""
     count = row_count_item("count(*)")
     value = count if kind == "count" else aggregate_item(kind, metric, reader.dialect)
     heads = [*(SelectItem.key(key, reader.dialect) for key in keys), value, count]
-    if deviation:
-        heads += [aggregate_item(kind, metric, reader.dialect) for kind in _SPREAD.values()]
+    heads += [aggregate_item(kind, metric, reader.dialect) for kind in spreads.values()]
     if not all(key.number and not key.wide for key in keys):
         index = sql("min({})", verbatim(catalog.facts["index"].sql()))
         heads.append(
@@ -402,10 +404,13 @@ def _varies(reader: SnapshotReader, statement: StudySelect, column: StudyColumn)
 
 
 def _table(
-    keys: Sequence[StudyColumn], metric: str, rows: Sequence[tuple[Any, ...]], *, deviation: bool
+    keys: Sequence[StudyColumn],
+    metric: str,
+    rows: Sequence[tuple[Any, ...]],
+    spreads: Collection[str],
 ) -> pd.DataFrame:
     """Keys as a frame of experiments has them; the rest as plain numbers."""
-    names = (metric, "rows", *(_SPREAD if deviation else ()))
+    names = (metric, "rows", *spreads)
     width = len(keys) + len(names)
     columns = list(zip(*rows, strict=True)) if rows else [()] * width
     table: dict[str, Any] = {
@@ -425,10 +430,10 @@ def _unused(name: str, used: Collection[str]) -> str:
 
 
 def _grouping(
-    names: Sequence[str], keys: int, hidden: tuple[str, ...], *, deviation: bool
+    names: Sequence[str], keys: int, hidden: tuple[str, ...], spreads: Collection[str]
 ) -> Grouping:
-    spread = names[keys + 2 : keys + 4] if deviation else ("", "")
-    return Grouping(names[keys], names[keys + 1], spread[0], spread[1], hidden)
+    value, rows, *columns = names[keys:]
+    return Grouping(value, rows, hidden, dict(zip(spreads, columns, strict=True)))
 
 
 # Runs of a large study, as a comparison reads them: by the columnar copy, texts as categories

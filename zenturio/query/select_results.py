@@ -12,6 +12,7 @@ from zenturio.experiment.aggregates import (
     STOPPED,
     UNTIL,
     RepeatRule,
+    default_aggregate,
     depends_on_order,
     deviation,
     mean,
@@ -25,7 +26,6 @@ from zenturio.query.aggregates import (
     aggregate_item,
     check_aggregate,
     count_origins,
-    default_aggregate,
     row_count_item,
 )
 from zenturio.query.catalog import Catalog, StudyColumn, open_snapshot, read_catalog
@@ -182,7 +182,7 @@ def _grouped(table: StudyTable) -> ResultTable:
     heads += [
         aggregate_item(kind, column, reader.dialect)
         for column in metrics
-        for kind in aggregates or (default_aggregate(column),)
+        for kind in aggregates or (default_aggregate(column.unit),)
     ]
     counts = [aggregate_item("count", column, reader.dialect) for column in metrics]
     order = _group_order(query, keys, heads, metrics)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -241,10 +241,25 @@ class GroupedValues:
 
     def quantiles(self, share: float) -> Array:
         """The value below which that *share* of a group lies, interpolated; NaN of no values."""
-        groups, counts = self._groups, self.counts
+        counts = self.counts
         places = (np.maximum(counts, 1) - 1) * share
         lower = np.floor(places).astype(np.int64)
         upper = np.minimum(lower + 1, np.maximum(counts - 1, 0))
+        low, high = self._ranked(lower, upper)
+        return np.where(counts > 0, low + (high - low) * (places - lower), np.nan)
+
+    def median_ends(self, end: Literal[0, 1]) -> Array:
+        """The lower or upper end of the 95% interval of the median; NaN of too few values."""
+        counts, which = np.unique(self.counts, return_inverse=True)
+        outside = [aggregates.outside_median_interval(count) for count in counts.tolist()]
+        below = np.array([-1 if many is None else many for many in outside])[which]
+        ranks = np.maximum(below if end == 0 else self.counts - 1 - below, 0)
+        ranks = np.where(below < 0, 0, ranks)
+        return np.where(below < 0, np.nan, self._ranked(ranks, ranks)[0])
+
+    def _ranked(self, lower: Array, upper: Array) -> tuple[Array, Array]:
+        """Of each group the values of these ranks, from 0."""
+        groups, counts = self._groups, self.counts
         if groups.count > len(self._values) // 256:
             # Many small groups: all are sorted at once, by value and then by group.
             by_value = np.argsort(self._values, kind="stable")
@@ -258,8 +273,7 @@ class GroupedValues:
             ):
                 if count:  # NaN comes last
                     ordered[start : start + length].partition([low_rank, high_rank])
-        low, high = ordered[groups.starts + lower], ordered[groups.starts + upper]
-        return np.where(counts > 0, low + (high - low) * (places - lower), np.nan)
+        return ordered[groups.starts + lower], ordered[groups.starts + upper]
 
     def members(self) -> Iterator[list[Any]]:
         """Yield the values of each group."""

@@ -24,7 +24,7 @@ def test_a_chart_says_what_it_is_made_of_and_what_was_chosen(portal):
     assert told["chosen"] == {"x": "n", "y": "wtime", "z": "", "color": "solver", "facet": ""}
     (one,) = told["figures"]
     assert one["note"].endswith("64 of 72 experiments")
-    assert told["sql"].startswith('SELECT r."n" AS "n", r."solver" AS "solver", avg(')
+    assert told["sql"].startswith('SELECT r."n" AS "n", r."solver" AS "solver", median(')
     assert one["selection"]["x"] == {"of": "n", "type": "int"}
 
 

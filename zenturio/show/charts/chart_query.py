@@ -20,6 +20,7 @@ from zenturio.errors import (
     SafetyError,
     did_you_mean,
 )
+from zenturio.experiment.aggregates import default_aggregate
 from zenturio.record.entities import RowChoice, read_round
 from zenturio.show.chart import Chart, Errors
 
@@ -185,9 +186,10 @@ class ChartQuery:
     facet: str = ""
     free: str = ""
     """``y`` where each panel has a y axis of its own."""
-    aggregate: str = "mean"
+    aggregate: str = ""
+    """Empty: the median of times, the mean of other metrics."""
     errors: Errors | None = None
-    """None: the 95 % interval where there are repeats."""
+    """None: the 95 % interval of the mean or the median where there are repeats."""
     log: str = ""
     """Letters of the logarithmic axes, such as ``xy``."""
     axes: tuple[str, ...] = ()
@@ -305,15 +307,26 @@ class ChartQuery:
             raise InputError(f"there is no chart kind {self.kind!r}", hint=hint)
         return KINDS[self.kind]
 
+    def with_aggregate(self, unit: str) -> ChartQuery:
+        """Return the query with the aggregate of a metric in *unit*, if none is named.
+
+        A standard deviation is one around the mean.
+        """
+        default = "mean" if self.errors == "std" else default_aggregate(unit)
+        return replace(self, aggregate=self.aggregate or default)
+
     def check(self) -> None:
         """Raise InputError if the options contradict each other or name nothing that exists."""
-        self.check_kind()
         from zenturio.query.aggregates import check_aggregate  # noqa: PLC0415 - loads NumPy
 
-        check_aggregate(self.aggregate)
-        if self.aggregate != "mean" and self.errors in ("interval", "std"):
+        self.check_kind()
+        if self.aggregate:
+            check_aggregate(self.aggregate)
+        needed = {"interval": ("mean", "median"), "std": ("mean",)}.get(self.errors or "")
+        if self.aggregate and needed and self.aggregate not in needed:
             raise InputError(
-                f"error bars need the aggregate mean, not {self.aggregate}",
+                f"error bars ({self.errors}) need the aggregate {' or '.join(needed)},"
+                f" not {self.aggregate}",
                 hint="leave out the error bars, or use mean",
             )
         if unknown := set(self.log) - set("xyz"):

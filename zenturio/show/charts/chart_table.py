@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from zenturio.errors import InputError, did_you_mean
+from zenturio.experiment.aggregates import median_interval, outside_median_interval
 from zenturio.query import statistics
 from zenturio.query.aggregates import Aggregate, Origins, exact_aggregate
 from zenturio.query.frames import Grouping
@@ -50,6 +51,12 @@ class Cell:
     rows: int
 
 
+Cells = dict[tuple[Any, ...], Cell]
+
+_LEAST_VALUES = next(n for n in range(1, 100) if outside_median_interval(n) is not None)
+"""Values that a 95 % interval of their median needs."""
+
+
 def aggregate_cells(
     frame: pd.DataFrame, keys: Sequence[str], y: str, aggregate: Aggregate, errors: Errors
 ) -> dict[tuple[Any, ...], Cell]:
@@ -61,8 +68,8 @@ def aggregate_cells(
         values = np.ones(len(column)) if aggregate == "count" else column.to_numpy(dtype=float)
         exact = reduce(values.tolist())
         value = math.nan if exact is None else float(exact)
-        half = _half_width(values, errors)
-        cells[group_key(key)] = Cell(value, value - half, value + half, len(values))
+        low, high = _ends(values, value, aggregate, errors)
+        cells[group_key(key)] = Cell(value, low, high, len(values))
     return cells
 
 
@@ -72,15 +79,16 @@ def group_key(key: Any) -> tuple[Any, ...]:
     return tuple(None if is_missing(part) else part for part in parts)
 
 
-def _half_width(values: np.ndarray, errors: Errors) -> float:
-    """Return half of an error bar; NaN where there is none."""
-    match errors:
-        case "interval":
-            return statistics.half_width(values)
-        case "std":
-            return statistics.deviation(values)
-        case "none":
-            return math.nan
+def _ends(
+    values: np.ndarray, value: float, aggregate: Aggregate, errors: Errors
+) -> tuple[float, float]:
+    """Return the ends of the error bar around the *aggregate* of *values*; NaN for none."""
+    if errors == "none":
+        return math.nan, math.nan
+    if aggregate == "median":
+        return median_interval(values.tolist()) or (math.nan, math.nan)
+    half = statistics.deviation(values) if errors == "std" else statistics.half_width(values)
+    return value - half, value + half
 
 
 def label_of(value: Any) -> str:
@@ -135,8 +143,8 @@ class ChartTable:
         """Raise InputError if a column is missing, or no row has numbers in the *needed* ones."""
         query.check()
         _check_columns(query, frame)
-        self.query = query
         self.attrs: dict[Any, Any] = frame.attrs
+        self.query = query = query.with_aggregate(self.unit(query.metric))
         self.notes: list[str] = []
         if sampled := frame.attrs.get("sampled"):
             self.notes.append(f"a sample of {sampled[0]:,} of {sampled[1]:,} experiments")
@@ -223,7 +231,9 @@ class ChartTable:
         query = self.query
         hidden = self._hidden_parameters()
         # Without repeats alone, an interval would be that of parameters, not of noise.
-        can_have_bars = query.kind in ("line", "bar") and query.aggregate == "mean" and not hidden
+        can_have_bars = (
+            query.kind in ("line", "bar") and query.aggregate in ("mean", "median") and not hidden
+        )
         has_repeats = self._has_repeats(keys)
         errors: Errors = query.errors or ("interval" if can_have_bars and has_repeats else "none")
         cells = self._aggregate(keys, errors)
@@ -234,12 +244,27 @@ class ChartTable:
             over = f"values over all {', '.join(hidden)}" if hidden else repeats
             self.notes.append(f"{query.aggregate} of {count} {over}")
         if errors != "none":
-            names = {"interval": "95 % interval of the mean", "std": "standard deviation"}
-            # What is never negative, as a time or a count, has no mean below 0 either.
-            is_cut = self._least() >= 0 and any(cell.low < 0 for cell in cells.values())
-            if is_cut:
-                cells = {key: replace(c, low=max(c.low, 0.0)) for key, c in cells.items()}
-            self.notes.append(f"bars: {names[errors]}{', cut at 0' if is_cut else ''}")
+            cells = self._with_bars_noted(cells, errors)
+        return cells
+
+    def _with_bars_noted(self, cells: Cells, errors: Errors) -> Cells:
+        """Return *cells* with error bars that are possible; note what the bars are."""
+        aggregate = self.query.aggregate
+        names = {"interval": f"95 % interval of the {aggregate}", "std": "standard deviation"}
+        if aggregate == "median":
+            # Its ends are values that were measured.
+            few = [cell for cell in cells.values() if math.isnan(cell.low)]
+            if len(few) == len(cells):
+                self.notes.append(f"no bars: the {names[errors]} needs {_LEAST_VALUES} values")
+            else:
+                short = f", where {_LEAST_VALUES} values are" if few else ""
+                self.notes.append(f"bars: {names[errors]}{short}")
+            return cells
+        # What is never negative, as a time or a count, has no mean below 0 either.
+        is_cut = any(cell.low < 0 for cell in cells.values()) and self._least() >= 0
+        if is_cut:
+            cells = {key: replace(c, low=max(c.low, 0.0)) for key, c in cells.items()}
+        self.notes.append(f"bars: {names[errors]}{', cut at 0' if is_cut else ''}")
         return cells
 
     def _least(self) -> float:
@@ -334,29 +359,34 @@ class GroupedTable(ChartTable):
         return list(self._grouping.hidden)
 
     def _least(self) -> float:
-        return float(self.frame[self._grouping.least].min())
+        return float(self.frame[self._grouping.spread["least"]].min())
 
     def _aggregate(self, keys: tuple[str, ...], errors: Errors) -> dict[tuple[Any, ...], Cell]:
         rows, values = self.frame[self._grouping.rows], self.frame[self._grouping.value]
-        deviations = self.frame[self._grouping.deviation] if errors != "none" else values
+        low, high = self._ends(errors)
         places = self.parts[list(keys)].itertuples(index=False, name=None)
-        cells = {}
-        for key, value, count, deviation in zip(places, values, rows, deviations, strict=True):
-            half = _half_width_of_group(int(count), float(deviation), errors)
-            cells[group_key(key)] = Cell(float(value), value - half, value + half, int(count))
-        return cells
+        return {
+            group_key(key): Cell(float(value), float(least), float(most), int(count))
+            for key, value, least, most, count in zip(places, values, low, high, rows, strict=True)
+        }
+
+    def _ends(self, errors: Errors) -> tuple[Iterable[float], Iterable[float]]:
+        """Return the ends of the error bar of each group; NaN where there is none."""
+        frame, spread = self.frame, self._grouping.spread
+        if errors == "none":
+            nothing = np.full(len(frame), math.nan)
+            return nothing, nothing
+        if "low" in spread:
+            return frame[spread["low"]], frame[spread["high"]]
+        values, halves = frame[self._grouping.value], frame[spread["deviation"]]
+        if errors == "interval":
+            halves = halves * frame[self._grouping.rows].map(_deviations_in_interval)
+        return values - halves, values + halves
 
 
-def _half_width_of_group(count: int, deviation: float, errors: Errors) -> float:
-    match errors:
-        case "interval":
-            if count < 2:
-                return math.nan
-            return _student_quantile(count - 1) * deviation / math.sqrt(count)
-        case "std":
-            return deviation
-        case "none":
-            return math.nan
+def _deviations_in_interval(count: int) -> float:
+    """Return how many deviations of *count* values half of the interval of their mean has."""
+    return _student_quantile(count - 1) / math.sqrt(count) if count > 1 else math.nan
 
 
 @cache

@@ -13,7 +13,7 @@ from zenturio.show.charts.chart_query import KINDS, ChartQuery
 if TYPE_CHECKING:
     import pandas as pd
 
-    from zenturio.query.frames import Deviation
+    from zenturio.query.frames import Spread
     from zenturio.show.chart import Chart
 
 MOST_ROWS = 19_000
@@ -70,8 +70,9 @@ def draw_chart(repository: Repository, query: ChartQuery) -> ChartResult:
         chart = build_chart(replace(query, x="", y=(), z="", objective=""), table)
     else:
         query = _with_defaults(repository, query)
-        table = _table(repository, query)
-        chart = build_chart(query, table)
+        aggregated = query.with_aggregate(_unit(repository, query))
+        table = _table(repository, aggregated)
+        chart = build_chart(aggregated, table)
     return ChartResult(chart, query, str(table.attrs.get("sql", "")), len(table))
 
 
@@ -81,6 +82,13 @@ def default_metric(repository: Repository, study: str) -> str:
     names = [field.name for field in definition.metrics]
     candidates = [goal["expression"] for goal in definition.goals[:1]]
     return next((name for name in (*candidates, "wtime", *names[:1]) if name in names), "wtime")
+
+
+def _unit(repository: Repository, query: ChartQuery) -> str:
+    """Return the unit of the metric in the first study that has one."""
+    definitions = map(repository.definition, query.studies)
+    fields = (f for definition in definitions for f in definition.metrics)
+    return next((f.unit for f in fields if f.name == query.metric and f.unit), "")
 
 
 def _draw_gantt(repository: Repository, query: ChartQuery) -> ChartResult:
@@ -188,13 +196,14 @@ def _study_table(repository: Repository, study: str, query: ChartQuery) -> pd.Da
     return group_frame(
         repository, study, columns, query.metric, query.aggregate, where=where,
         finite=[name for name in finite if name in columns],
-        deviation=_needed_deviation(query), outside=query.outside, rows=query.row_choice,
+        spread=_needed_spread(query), outside=query.outside, rows=query.row_choice,
     )  # fmt: skip
 
 
-def _needed_deviation(query: ChartQuery) -> Deviation:
-    """Return which deviations the error bars need."""
-    if query.kind not in ("line", "bar") or query.aggregate != "mean" or query.errors == "none":
+def _needed_spread(query: ChartQuery) -> Spread:
+    """Return for which groups the error bars need to know how far values are apart."""
+    has_bars = query.kind in ("line", "bar") and query.aggregate in ("mean", "median")
+    if not has_bars or query.errors == "none":
         return "no"
     return "yes" if query.errors else "of repeats"
 
