@@ -1,4 +1,4 @@
-"""What goes with a study, row by row, and what stays: that of the studies before and behind it."""
+"""What goes with a study, row by row, or changes, and what stays: that of the studies around it."""
 
 from contextlib import closing
 from dataclasses import replace
@@ -103,7 +103,7 @@ def stored(url):
                 for names in [[column.name for column in table.columns]]
                 for row in transaction.sql(f"SELECT {', '.join(names)} FROM {table.name}")
             }
-            for table in schema.metadata.sorted_tables
+            for table in schema.tables_of(transaction.dialect.name)
         }
 
     with closing(Database(dialect_at(url), 5)) as database:
@@ -255,3 +255,113 @@ def test_of_three_studies_each_goes_with_its_rows_and_no_others(url, order):
     }
     assert not any(after[table] for table in tables)
     assert set(after) == {*tables, *UNTOUCHED, "studies", "fields"}
+
+
+def changes(before, after):
+    """By table how many rows are gone and how many are new; nothing of tables that are the same."""
+    counts = {
+        table: (len(before[table] - after[table]), len(after[table] - before[table]))
+        for table in before
+    }
+    return {table: both for table, both in counts.items() if any(both)}
+
+
+def rows_of_others(rows, version, study):
+    """All rows but those of that version and its study; what belongs to nobody counts as theirs."""
+
+    def ids(*tables):
+        own = (dict(row) for table in tables for row in rows[table])
+        return {row["id"] for row in own if row["version"] == version}
+
+    attempts = ids("results", "attempts")
+    owners = {"version": {version}, "study": {study}, "definition": ids("definitions")}
+    columns = dict.fromkeys(OF_VERSIONS, "version") | {"attempts": "version", "versions": "id"}
+    columns |= {"studies": "id", "fields": "study", "sources": "definition"}
+    columns |= dict.fromkeys(OF_ATTEMPTS, "attempt") | dict.fromkeys(OF_RESULTS, "result")
+    own = owners | {"attempt": attempts, "result": attempts}
+
+    def others(table):
+        column = columns.get(table)
+        of = {"versions": {version}, "studies": {study}}.get(table) or own.get(column, set())
+        return {row for row in rows[table] if column is None or dict(row)[column] not in of}
+
+    return {table: others(table) for table in rows}
+
+
+def test_what_is_done_to_a_study_changes_no_row_of_another(tmp_path):
+    url = str(tmp_path / "a.db")
+    with closing(open_repository(url)) as repository:
+        for name in NAMES:
+            fill(repository, name)
+        for name in ("first", "last"):
+            for driver, number in ((DriverProcess.current(), 30), (dead_driver(), 31)):
+                lease = repository.acquire_lease(name, driver, join=True)
+                repository.claim(name, lease.number, [experiment(number, salt=name)])
+        before = stored(url)
+        version, study = (
+            next(dict(row)["id"] for row in before[table] if dict(row)[column] == value)
+            for table, column, value in (("versions", "id", "2"), ("studies", "name", "middle"))
+        )
+        a, b, c, d = (experiment(40 + number, salt="middle") for number in range(4))
+        acquired = repository.acquire_lease("middle", DriverProcess.current())
+        number = acquired.number
+        before, first = stored(url), before
+        assert changes(first, before) == {"events": (0, 1), "leases": (0, 1)}
+
+        def record(*outcomes, **more):
+            return repository.record("middle", number, outcomes, **more)
+
+        steps = {
+            "renew": lambda: repository.renew_lease(acquired),
+            "claim": lambda: repository.claim("middle", number, [a, b, c]),
+            "record": lambda: record(ended(a, "middle", **WIDE)),
+            "record again": lambda: record(ended(a, "middle", **WIDE)),
+            "record late": lambda: record(ended(a, "middle", "failed", 2)),
+            "set aside": lambda: record(ended(b, "middle", "failed"), final=False),
+            "add": lambda: repository.add_results(
+                "middle", number, [(d, ended(d, "middle", "failed"))]
+            ),
+            "remeasure": lambda: repository.remeasure("middle", [ended(a, "middle", time=9.0)]),
+            "reopen": lambda: repository.reopen("middle", [d.digest]),
+            "end round": lambda: repository.end_round("middle", 2),
+            "begin round": lambda: repository.begin_round("middle", "more"),
+            "order": lambda: repository.order_seed("middle"),
+            "event": lambda: repository.add_event("middle", "note", "more"),
+            "release": lambda: repository.release_lease(acquired),
+            "define": lambda: repository.open(
+                "middle", StudyDefinition((Field("n", "int"),), (Field("time"), Field("new")))
+            ),
+            "archive": lambda: repository.archive(repository.study("middle")),
+        }
+        done = {}
+        for step, act in steps.items():
+            act()
+            after = stored(url)
+            # Every row of every other study, to the last cell.
+            untouched = [rows_of_others(rows, version, study) for rows in (before, after)]
+            assert changes(*untouched) == {}, step
+            done[step] = changes(before, after)
+            before = after
+    one, moved = (0, 1), (1, 1)
+    kept = {"artifacts": (0, 2), "conditions": one, "logs": one}
+    assert done == {
+        "renew": {"leases": moved},
+        "claim": {"claims": (0, 3)},
+        "record": {**kept, "results": one, "chunks": (0, 3), "claims": (1, 0), "counters": one},
+        "record again": {},
+        "record late": {**kept, "attempts": one, "events": one},
+        "set aside": {**kept, "attempts": one, "claims": (1, 0)},
+        "add": {**kept, "results": one, "counters": one},
+        "remeasure": {"results": moved, "chunks": (3, 0), "edits": one, "versions": moved},
+        "reopen": {
+            "results": (1, 0), "attempts": one, "counters": moved, "edits": (0, 2), "events": one,
+            "versions": moved,
+        },
+        "end round": {"events": one},
+        "begin round": {"events": one, "rounds": one},
+        "order": {"rounds": moved},
+        "event": {"events": one},
+        "release": {"attempts": one, "claims": (1, 0), "events": (0, 2), "leases": moved},
+        "define": {"definitions": one, "fields": one, "studies": moved, "versions": moved},
+        "archive": {"studies": moved},
+    }  # fmt: skip

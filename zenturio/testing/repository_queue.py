@@ -95,3 +95,19 @@ class Queue:
         assert not repository.submissions()[0].verified
         repository.set_verified(number, verified=True)
         assert repository.submissions()[0].verified
+
+    def test_a_change_of_one_submission_leaves_the_others_as_they_were(
+        self, repository: Repository
+    ) -> None:
+        number = [repository.submit(token, token, "s", {}).number for token in "xyz"][1]
+        for change in (
+            lambda: repository.report_progress(number, {"ok": 1}),
+            lambda: repository.set_verified(number, verified=True),
+            lambda: repository.update_submission(number, "running"),
+            lambda: repository.update_submission(number, "failed", "exit 3"),
+        ):
+            before = repository.submissions()
+            change()
+            after = repository.submissions()
+            assert (after[0], after[2]) == (before[0], before[2])
+            assert after[1] != before[1]
