@@ -2,8 +2,8 @@
 
     python benchmarks/engines.py [--half reported|developed|both] [--problems NAME ...]
                                  [--engines NAME ...] [--peers NAME ...] [--seeds N] [--trials N]
-                                 [--slots N] [--quick] [--here] [--json] [--picture FILE]
-                                 [--cache FOLDER]
+                                 [--slots N [--ordered]] [--quick] [--here] [--json]
+                                 [--picture FILE] [--cache FOLDER]
 
 Some forty problems (``contest/problems.py``): recorded and modelled tables of kernels, schedules,
 annotated programs, functions in 2, 5 and 20 dimensions, conditional spaces, noise of 10% and 30%.
@@ -22,6 +22,7 @@ and the processor time of all. Peers are installed with pip into an environment 
 cache folder; with --here those that this interpreter has are taken. What they found is recalled as
 long as problems and calls are the same. With --slots N ours evaluate N points at a time, whose
 durations vary by 0.8 in the logarithm; how busy the slots were is told beside that of ``random``.
+Scores count as they arrive; with --ordered, in the order of proposals.
 
 --quick is a look of minutes: five of the reported problems, 5 seeds, 50 trials, --here.
 """
@@ -108,7 +109,9 @@ class TrueCosts:
         return self._problem.told(self.of[point], self._draw)
 
 
-def contest(problem: Problem, engine: str, seed: int, slots: int) -> tuple[float, float]:
+def contest(
+    problem: Problem, engine: str, seed: int, slots: int, *, ordered: bool = False
+) -> tuple[float, float]:
     """The best cost that one of our engines finds, and the share of time that slots are busy."""
     cost, busy = TrueCosts(problem, seed), 1.0
     space = space_of(problem)
@@ -116,9 +119,11 @@ def contest(problem: Problem, engine: str, seed: int, slots: int) -> tuple[float
         found = zen.search(space, cost, engine=engine, budget=problem.budget, seed=seed)
         best = found.best
     else:
-        task = SearchProblem(space, Directions(), seed, problem.budget, slots=slots)
-        loop = SearchLoop(make(engine, task), Directions(), Budget(problem.budget))
-        busy = simulate(loop, cost, slots, random.Random(seed))
+        task = SearchProblem(
+            space, Directions(), seed, problem.budget, slots=slots, ordered=ordered
+        )
+        loop = SearchLoop(make(engine, task), Directions(), Budget(problem.budget), ordered=ordered)
+        busy = simulate(loop, cost, slots, seed)
         best = loop.best
     assert best, "some point can be run"
     true = cost.of[best.point]
@@ -126,13 +131,14 @@ def contest(problem: Problem, engine: str, seed: int, slots: int) -> tuple[float
     return true, busy
 
 
-def simulate(loop: SearchLoop, cost: TrueCosts, slots: int, draw: random.Random) -> float:
+def simulate(loop: SearchLoop, cost: TrueCosts, slots: int, seed: int) -> float:
     """Evaluate the points of *loop*, *slots* at a time; return the share of time these are busy."""
     running: list[tuple[float, int, zen.Point]] = []
     now = spent = 0.0
     while not loop.is_over:
         for number, point in loop.ask(slots - len(running)):
-            seconds = draw.lognormvariate(0, SPREAD)
+            # By its number, so that the same trials last as long whatever the order of arrival.
+            seconds = random.Random(f"{seed} {number}").lognormvariate(0, SPREAD)
             spent += seconds
             heapq.heappush(running, (now + seconds, number, point))
         if running:
@@ -142,12 +148,16 @@ def simulate(loop: SearchLoop, cost: TrueCosts, slots: int, draw: random.Random)
     return spent / (slots * now)
 
 
-def ours(engine: str, problems: dict[str, Problem], seeds: int, slots: int) -> dict[str, Any]:
+def ours(
+    engine: str, problems: dict[str, Problem], seeds: int, slots: int, *, ordered: bool
+) -> dict[str, Any]:
     """What one of our engines finds, and how much processor time it takes."""
     began = time.process_time()
     best, busy = {}, []
     for name, problem in problems.items():
-        runs = [contest(problem, engine, seed, slots) for seed in range(1, seeds + 1)]
+        runs = [
+            contest(problem, engine, seed, slots, ordered=ordered) for seed in range(1, seeds + 1)
+        ]
         best[name] = [cost for cost, _ in runs]
         busy += [share for _, share in runs]
     return {
@@ -310,6 +320,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int)
     parser.add_argument("--trials", type=int, default=0, help="instead of those of each problem")
     parser.add_argument("--slots", type=int, default=1)
+    parser.add_argument("--ordered", action="store_true", help="scores in the order of proposals")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--here", action="store_true", help="peers that this interpreter has")
     parser.add_argument("--picture", type=Path, help="where the picture goes: engines.png")
@@ -326,7 +337,7 @@ def main() -> None:
     problems = {n: replace(p, budget=options.trials or p.budget) for n, p in made.items()}
     told: dict[str, dict[str, Any]] = {}
     for name in options.engines:
-        told[name] = ours(name, problems, seeds, options.slots)
+        told[name] = ours(name, problems, seeds, options.slots, ordered=options.ordered)
     for name in options.peers:
         if not options.here or has_module(name):
             told[name] = theirs(

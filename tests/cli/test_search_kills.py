@@ -81,6 +81,7 @@ def outcomes(folder):
 )
 def test_a_search_that_learns_and_was_killed_goes_on_to_the_same_trials(engine, tmp_path_factory):
     command = ["run", "hill.py", "--search", engine, *ENGINES[engine], "--seed", "9", "-j", "3"]
+    command += ["--ordered"]
     harmed = written(tmp_path_factory.mktemp("harmed"))
     ends = [killed(harmed, command, known) for known in (3, 14)]
     assert -signal.SIGKILL in ends
@@ -91,6 +92,27 @@ def test_a_search_that_learns_and_was_killed_goes_on_to_the_same_trials(engine, 
     assert trials(harmed) == trials(unharmed)
     assert last["best"] == whole["best"]
     assert last["total"] == whole["total"] == int(ENGINES[engine][1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["auto", "ga"])
+def test_a_search_that_was_killed_keeps_the_order_of_arrival_which_is_replayed(engine, tmp_path):
+    written(tmp_path)
+    command = ["run", "hill.py", "--search", engine, "--budget", "24", "--seed", "9", "-j", "3"]
+    ends = [killed(tmp_path, command, known) for known in (2, 7, 15)]
+    assert -signal.SIGKILL in ends
+    zen(*command, cwd=tmp_path, code=None)
+    replayed = zen("run", "hill.py", "--replay", "hill", "--again", "--json", "-j", 2,
+                   cwd=tmp_path, code=None).facts  # fmt: skip
+    assert replayed["notes"][-1] == (
+        "the search takes 24 results in the order of arrival of hill@1"
+    )
+    rounds = [
+        zen("results", "hill", "--round", n, "--by", "index, run_block, run_turn", "--json",
+            cwd=tmp_path).facts
+        for n in (1, 2)
+    ]  # fmt: skip
+    assert rounds[0] == rounds[1]
 
 
 def test_failures_and_what_is_no_number_are_never_the_best_and_are_tried_once(tmp_path):

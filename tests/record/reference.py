@@ -23,6 +23,7 @@ from zenturio.errors import Diagnostic
 from zenturio.experiment.experiment import (
     Artifact,
     Experiment,
+    HostConditions,
     Kinds,
     Log,
     MachineKind,
@@ -45,6 +46,7 @@ from zenturio.record.entities import (
     ExperimentState,
     Lease,
     MeasurementRound,
+    PlacedRun,
     RecordKey,
     RepositoryEvent,
     ResultCount,
@@ -70,6 +72,7 @@ class ReferenceRepository(ReferenceQueue):
         """By digest, the last attempt of versions that were pruned, where others have it, too."""
         self._logs: dict[int, AttemptLogs] = {}
         self._artifacts: dict[int, tuple[Artifact, ...]] = {}
+        self._conditions: dict[int, HostConditions | None] = {}
         self._leases: dict[int, tuple[Lease, DriverProcess, ReferenceStudy]] = {}
         self._ended: dict[int, ReferenceStudy] = {}
         self._sql_names: dict[str, str] = {}
@@ -377,6 +380,15 @@ class ReferenceRepository(ReferenceQueue):
                 self._get_study(study).rounds = [*rounds[:-1], seeded]
             return self.rounds(study)[-1].seed
 
+    def placed_runs(self, study: str, order: str) -> tuple[PlacedRun, ...]:
+        placed = []
+        for record in self.records(study):
+            at = self._conditions.get(record.key.row)
+            if at is not None and at.run_order == order and record.outcome:
+                machine, block, turn = record.outcome.machine, at.run_block or 0, at.run_turn or 0
+                placed.append(PlacedRun(record.round, machine, record.repeat, block, turn))
+        return tuple(sorted(placed, key=lambda run: run.turn))
+
     def cached(
         self,
         study: str,
@@ -540,6 +552,7 @@ class ReferenceRepository(ReferenceQueue):
         key = RecordKey(experiment.index, experiment.repeat, claim.id)
         self._logs[claim.id] = AttemptLogs(outcome.stdout, outcome.stderr)
         self._artifacts[claim.id] = outcome.artifacts
+        self._conditions[claim.id] = outcome.conditions
         plain = _plain(outcome)
         values = dict(experiment.values)
         self._put(stored, ReferenceResult(key, values, plain, claim.lease, claim.id, claim.round))

@@ -38,9 +38,9 @@ def test_ask_and_tell_find_what_a_search_finds():
 
 
 @pytest.mark.parametrize("engine", ["auto", "ga", "hill", "random"])
-@pytest.mark.parametrize("count", [0, 7, 23])
-def test_a_saved_search_goes_on_as_if_it_had_never_stopped(engine, count, tmp_path):
-    options = {"engine": engine, "budget": 32, "seed": 5, "slots": 3}
+@pytest.mark.parametrize(("count", "ordered"), [(0, True), (7, True), (23, True), (23, False)])
+def test_a_saved_search_goes_on_as_if_it_had_never_stopped(engine, count, ordered, tmp_path):
+    options = {"engine": engine, "budget": 32, "seed": 5, "slots": 3, "ordered": ordered}
     chance = random.Random(count)
     search, pending = zen.optimize(SPACE, **options), []
     for _ in range(count):

@@ -134,6 +134,22 @@ LearnFrom = Annotated[
         help="Let results of another version or machine advise the search, such as train@1.",
     ),
 ]
+Ordered = Annotated[
+    bool,
+    typer.Option(
+        "--ordered",
+        help="Let a search propose the same points in whichever order results arrive; it knows"
+        " fewer of them when it proposes one.",
+    ),
+]
+Replay = Annotated[
+    str,
+    typer.Option(
+        metavar="STUDY",
+        help="Repeat the search of this study, with the order of arrival that it recorded, such"
+        " as train@1.",
+    ),
+]
 Objective = Annotated[
     str, typer.Option(metavar="'MINIMIZE expr'", help="Objective; default: that of the file.")
 ]

@@ -59,6 +59,8 @@ def run(
     stop: options.Stop = None,
     settings: options.Settings = None,
     learn_from: options.LearnFrom = "",
+    ordered: options.Ordered = False,
+    replay: options.Replay = "",
     objective: options.Objective = "",
     seed: options.Seed = 0,
     only: options.Only = "missing",
@@ -143,7 +145,8 @@ def run(
         tuple(paths), tuple(param or ()), limit, sample, search, budget, tuple(stop or ()),
         tuple(settings or ()), objective, seed, only, name or "", on, machine, again,
         each_machine, jobs, fail_fast, go_on, keep, pin, batch, join, order,
-        tuple(observe or ()), quiet_machine, design, learn_from, where or "",
+        tuple(observe or ()), quiet_machine, design, learn_from, ordered, replay,
+        where or "",
     )  # fmt: skip
     place = request.place_options
     application = request.application()

@@ -117,6 +117,8 @@ def submit(
     stop: options.Stop = None,
     settings: options.Settings = None,
     learn_from: options.LearnFrom = "",
+    ordered: options.Ordered = False,
+    replay: options.Replay = "",
     objective: options.Objective = "",
     seed: options.Seed = 0,
     only: options.Only = "missing",
@@ -146,7 +148,8 @@ def submit(
     request = StudyRequest(
         tuple(paths), tuple(param or ()), limit, sample, search, budget, tuple(stop or ()),
         tuple(settings or ()), objective, seed, only, name or "", on, machine, again,
-        each_machine, order=order, design=design, learn_from=learn_from,
+        each_machine, order=order, design=design, learn_from=learn_from, ordered=ordered,
+        replay=replay,
     )  # fmt: skip
     repository = open_repository(db)
     try:

@@ -218,6 +218,16 @@ class ResultCount:
     count: int
 
 
+class PlacedRun(NamedTuple):
+    """A result's place in the order of its run: see `experiment.RunPosition`."""
+
+    round: int
+    machine: MachineKind | None
+    repeat: int
+    block: int
+    turn: int
+
+
 @dataclass(frozen=True, slots=True)
 class StudyStanding:
     """What is recorded of a study, but for its experiments."""

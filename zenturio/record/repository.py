@@ -37,6 +37,7 @@ from zenturio.record.entities import (
     KeyedResults,
     Lease,
     MeasurementRound,
+    PlacedRun,
     RecordKey,
     RepositoryEvent,
     ResultCount,
@@ -167,6 +168,10 @@ class Repository(Protocol):
 
         The first call draws it at random and keeps it, so that all drivers run the same order.
         """
+        ...
+
+    def placed_runs(self, study: str, order: str) -> tuple[PlacedRun, ...]:
+        """Return the results of *study* that a run in this *order* recorded, by their turns."""
         ...
 
     def cached(

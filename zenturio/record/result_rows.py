@@ -27,6 +27,7 @@ from zenturio.record.entities import (
     ExperimentRecord,
     ExperimentState,
     KeyedResults,
+    PlacedRun,
     RecordKey,
     ResultCount,
 )
@@ -590,6 +591,22 @@ def count_results(transaction: Transaction, name: str) -> tuple[ResultCount, ...
     return tuple(
         ResultCount(kinds.get(machine), number, status, count)
         for machine, number, status, count in rows
+    )
+
+
+def placed_runs(transaction: Transaction, name: str, order: str) -> tuple[PlacedRun, ...]:
+    """Return the results of a study that a run in this order recorded, by their turns."""
+    mark = transaction.dialect.mark
+    rows = transaction.sql(
+        "SELECT e.round, e.machine, e.repeat, c.run_block, c.run_turn"
+        " FROM results e JOIN conditions c ON c.attempt = e.id"
+        f" WHERE e.version = {mark} AND c.run_order = {mark} ORDER BY c.run_turn, e.id",
+        (studies.get_version(transaction, name).id, order),
+    )
+    kinds = study_context.machines_of(transaction, {machine for _, machine, *_ in rows})
+    return tuple(
+        PlacedRun(number, kinds.get(machine), repeat, block or 0, turn or 0)
+        for number, machine, repeat, block, turn in rows
     )
 
 

@@ -49,6 +49,7 @@ from zenturio.record.entities import (
     KeyedResults,
     Lease,
     MeasurementRound,
+    PlacedRun,
     RecordKey,
     RepositoryEvent,
     ResultCount,
@@ -539,6 +540,12 @@ class SQLRepository:
     @reads
     def _recorded_seed(self, transaction: Transaction, study: str) -> str:
         return studies.order_seed(transaction, studies.get_version(transaction, study))
+
+    @reads
+    def placed_runs(
+        self, transaction: Transaction, study: str, order: str
+    ) -> tuple[PlacedRun, ...]:
+        return result_rows.placed_runs(transaction, study, order)
 
     @writes
     def _draw_seed(self, transaction: Transaction, study: str) -> str:

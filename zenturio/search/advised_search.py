@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -59,7 +60,8 @@ class AdvisedSearch:
             )
         self._search = order_independent(search)
         self._problem = problem
-        self._lag = lag_for(problem)
+        # Results are compared in the order of proposals, so that many may be pending.
+        self._lag = lag_for(replace(problem, ordered=True))
         self._forecasts = SourceForecasts(problem, source)
         self._advice = deque(self._forecasts.ranked)
         self._seen: set[Point] = set()

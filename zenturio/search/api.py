@@ -48,6 +48,7 @@ def search(
     known: Mapping[Point, Scores | float] | None = None,
     learn_from: Mapping[Point, Scores | float] | None = None,
     allow_repeats: bool = False,
+    ordered: bool = True,
     **settings: Any,
 ) -> SearchResult:
     """Search *space* for the points with the best *objective*, within *budget*.
@@ -62,16 +63,20 @@ def search(
       value). It is compiled by Numba and returns one float. A compiled function is a kernel
       without saying so.
 
-    The same seed and *jobs* make the same trials, whichever evaluation finishes first. Points in
-    *cached* are not evaluated, and use budget if the engine proposes them. The engine learns from
-    the points in *known* before it proposes any; they use no budget. Points in
+    The same seed and *jobs* make the same trials, whichever evaluation finishes first. If not
+    *ordered*, the engine uses each score as soon as it is there: better points for the same budget
+    where *jobs* is large, and trials that depend on the order in which evaluations finish. Points
+    in *cached* are not evaluated, and use budget if the engine proposes them. The engine learns
+    from the points in *known* before it proposes any; they use no budget. Points in
     *learn_from* have scores of another version or machine: they are no results of this search, and
     its engine is never told of them; the best ones are tried once ranks of both agree, and at most
     one trial in ten is spent on such points without an improvement. No point is evaluated twice,
     except with *allow_repeats* or by a kernel.
     """
     ordering, limit, rules = Directions(directions), parse_budget(budget), parse_stop_rules(stops)
-    problem = SearchProblem(space, ordering, seed, limit.trials, allow_repeats, jobs)
+    problem = SearchProblem(
+        space, ordering, seed, limit.trials, allow_repeats, jobs, ordered=ordered
+    )
     searcher = make(engine, problem, settings)
     if learn_from:
         scores = {point: scores_for(ordering, score) for point, score in learn_from.items()}
@@ -99,6 +104,7 @@ def search(
         _lookup(cached),
         allow_repeats=allow_repeats,
         known={point: scores_for(ordering, scores) for point, scores in (known or {}).items()},
+        ordered=ordered,
     )
     if takes == "columns":
         _run_columns(loop, objective, len(ordering))

@@ -47,6 +47,10 @@ class SearchProblem:
     shared: tuple[tuple[str, ...], ...] = ()
     """Parameters for whose values something is made first, such as a mesh, and once: a point costs
     less if another one has the same values. An engine may prefer it."""
+    ordered: bool = True
+    """Whether a proposal depends on earlier proposals and their scores alone. If not, an engine may
+    use each score as soon as it is told of it: its proposals then depend on the order of arrival,
+    too, and on nothing else."""
 
 
 class Engine(Protocol):

@@ -25,6 +25,9 @@ SearchGenerator = Generator[Ints, Reals, None]
 ROWS_PER_SLOT = 4
 """Rows under way for each slot, most of them behind one that takes long: then slots are as busy as
 with random points to 95 percent, for durations whose logarithm varies by 0.8."""
+SLOTS_PER_SPARE = 8
+"""Where scores count as they arrive, one point more than slots is pending for so many slots: it
+runs while the next one is proposed."""
 
 MAX_STALE_BATCHES = 1000
 """A search is over after this many batches without a new row."""
@@ -34,6 +37,8 @@ def lag_for(problem: SearchProblem) -> int:
     """Return the lag with which the slots of *problem* stay busy; 0 for a single one."""
     slots, budget = problem.slots or 1, problem.budget
     ahead = 1 if problem.slots == 1 else ROWS_PER_SLOT * slots
+    if problem.slots is not None and slots > 1 and not problem.ordered:
+        ahead = slots + -(-slots // SLOTS_PER_SPARE)
     # With more slots than the budget has use for, half of it would be spent on ignorance.
     return (ahead if budget is None else min(ahead, max(slots, budget // 2))) - 1
 
@@ -49,7 +54,8 @@ class GeneratorEngine(ABC):
     it yielded lack losses that it may see. It sees losses in the order of its rows, and only those
     of all but its last ``lag`` rows, even if later ones are known: so it proposes the same points
     whatever the order of the answers, too. It reads ``evaluated`` and ``unanswered``, and is sent
-    nothing.
+    nothing. If the problem is not ``ordered``, it sees losses in the order of arrival instead, of
+    all but ``lag`` rows: its points depend on that order, and on no moment.
     """
 
     Settings: ClassVar[type[Any]] = NoSettings
@@ -70,6 +76,8 @@ class GeneratorEngine(ABC):
         """The losses of each evaluated row of genes."""
         self.unanswered: dict[bytes, Losses | None] = {}
         """With a lag: the rows whose losses the generator does not see yet, the earliest first."""
+        self._arrived: deque[bytes] = deque()
+        """With a lag and without an order: answered rows that the generator does not see yet."""
         self._walk: SearchGenerator | None = None
         self._rows: list[bytes] = []
         """The last batch, each row as bytes."""
@@ -106,6 +114,8 @@ class GeneratorEngine(ABC):
             if point is None:
                 row = self._row(trial.point)
             if row in self.unanswered:
+                if self.unanswered[row] is None:
+                    self._arrived.append(row)
                 self.unanswered[row] = losses(trial.scores)
             else:
                 self.evaluated[row] = losses(trial.scores)
@@ -124,12 +134,19 @@ class GeneratorEngine(ABC):
         if not self.lag:
             return not self._pending
         while len(self.unanswered) > self.lag:
-            row, losses = next(iter(self.unanswered.items()))
-            if losses is None:
+            row = self._next_answered()
+            losses = None if row is None else self.unanswered[row]
+            if row is None or losses is None:
                 return False
             del self.unanswered[row]
             self.evaluated[row] = losses
         return True
+
+    def _next_answered(self) -> bytes | None:
+        """Return the row whose losses the generator sees next; None where no row is answered."""
+        if self.problem.ordered:
+            return next(iter(self.unanswered))
+        return self._arrived.popleft() if self._arrived else None
 
     def _row(self, point: Point) -> bytes:
         """Return the row of a point that was not told under the object that was proposed."""

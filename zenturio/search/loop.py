@@ -128,9 +128,11 @@ class PendingTrial(NamedTuple):
 class SearchLoop:
     """Stands between an engine and whatever evaluates points; it evaluates nothing itself.
 
-    Scores may be told in any order. The engine hears of them in the order in which it proposed the
-    points, so that the same seed makes the same trials whatever the number of slots and whichever
-    evaluation finishes first. Trials that are pending when a rule ends the search do not count.
+    Scores may be told in any order. If the search is *ordered*, the engine hears of them in the
+    order in which it proposed the points, so that the same seed makes the same trials whichever
+    evaluation finishes first. Otherwise it hears of them as they arrive, and the same seed makes
+    the same trials for the same order of arrival. Trials that are pending when a rule ends the
+    search do not count.
 
     *known* are scores of points that were evaluated before. The engine is told of them first; they
     are not proposed, count as no trial, and use no budget.
@@ -149,10 +151,12 @@ class SearchLoop:
         *,
         allow_repeats: bool = False,
         known: Mapping[Point, Scores] | None = None,
+        ordered: bool = True,
     ) -> None:
         self.directions = directions
         self.trials: list[Trial] = []
-        """All trials that count, in the order in which the engine proposed them."""
+        """All trials that count, in the order in which the engine proposed them, or in that of
+        arrival."""
         self.best: Trial | None = None
         self.stop_reason = ""
         """Why the search ended: exhausted, budget, time, target or stall; empty before that."""
@@ -167,6 +171,9 @@ class SearchLoop:
         self._cached = cached
         self._deadline = None if budget.seconds is None else monotonic() + budget.seconds
         self._allow_repeats = allow_repeats
+        self._is_ordered = ordered
+        self._arriving: dict[int, Point] = {}
+        """Without an order: the pending points by their numbers."""
         self._queue: deque[tuple[Point, bool]] = deque()
         """Proposed points that the engine was not told of, the earliest first, each with whether it
         is a repeat. A repeat is not evaluated, and never stands first."""
@@ -235,12 +242,16 @@ class SearchLoop:
 
     def tell(self, number: int, scores: Scores) -> None:
         """Report the *scores* of a pending trial; empty scores for one that failed."""
+        if not self._is_ordered:
+            if (point := self._arriving.pop(number, None)) is not None:
+                self._learn(point, scores)
+            return
         if number != len(self.trials):
             self._out_of_order[number] = scores
             return
-        self._learn(scores)
+        self._learn_first(scores)
         while self._pending and (number := len(self.trials)) in self._out_of_order:
-            self._learn(self._out_of_order.pop(number))
+            self._learn_first(self._out_of_order.pop(number))
 
     def _propose(self, limit: int) -> list[PendingTrial]:
         """Ask the engine for up to *limit* new points, within the budget."""
@@ -257,7 +268,10 @@ class SearchLoop:
         if not points and not self._pending:
             self.stop_reason = "exhausted"
         self._pending += len(points)
-        return [PendingTrial(number + offset, point) for offset, point in enumerate(points)]
+        pending = [PendingTrial(number + offset, point) for offset, point in enumerate(points)]
+        if not self._is_ordered:
+            self._arriving.update(pending)
+        return pending
 
     def _new_points(self, limit: int) -> list[Point]:
         """Return the engine's next points without those that it proposed before.
@@ -279,22 +293,29 @@ class SearchLoop:
     def _enqueue(self, point: Point) -> bool:
         """Add *point* to the queue, and return whether it has to be evaluated."""
         is_repeat = not self._allow_repeats and point in self._scores
-        self._queue.append((point, is_repeat))
+        if self._is_ordered or is_repeat:
+            self._queue.append((point, is_repeat))
         if not is_repeat:
             self._scores[point] = ()
         return not is_repeat
 
     def _tell_repeats(self) -> None:
-        """Tell the engine again of the repeats that stand first in the queue."""
-        while self._queue and self._queue[0][1]:
+        """Tell the engine again of the repeats that stand first in the queue.
+
+        Without an order only repeats stand there, each as long as its point is pending.
+        """
+        pending = set(self._arriving.values())
+        while self._queue and self._queue[0][1] and self._queue[0][0] not in pending:
             point, _ = self._queue.popleft()
             self._untold.append(Trial(point, self._scores[point]))
 
-    def _learn(self, scores: Scores) -> None:
-        """Complete the first pending trial, and apply the rules that end a search."""
-        if self._closed or not self._pending:
-            return
-        point, _ = self._queue.popleft()
+    def _learn_first(self, scores: Scores) -> None:
+        """Complete the trial that was proposed first of those that are pending."""
+        if self._pending:
+            self._learn(self._queue.popleft()[0], scores)
+
+    def _learn(self, point: Point, scores: Scores) -> None:
+        """Complete a pending trial, and apply the rules that end a search."""
         self._pending -= 1
         trial = Trial(point, scores)
         self._scores[point] = scores
@@ -334,8 +355,9 @@ class SearchLoop:
     def _close(self, reason: str) -> None:
         """End the search now: pending trials no longer count."""
         self.stop_reason, self._closed = reason, True
-        # Scores that arrive from now on find nothing to complete, and are dropped by `_learn`.
+        # Scores that arrive from now on find nothing to complete, and are dropped by `tell`.
         self._queue.clear()
+        self._arriving.clear()
         self._pending = 0
         self._out_of_order.clear()
 

@@ -30,9 +30,10 @@ class Optimization:
     >>> trial = search.ask()
     >>> search.tell(trial, trial.point["x"] ** 2)
 
-    Several points may be pending, and be told in any order. Its state is the sequence of what was
-    asked and told: ``save`` writes it, and ``load`` makes the same search again. It is not safe to
-    be used by several threads at a time.
+    Several points may be pending (*slots*), and be told in any order. If the search is *ordered*,
+    its points do not depend on that order; otherwise it uses each score as soon as it is told. Its
+    state is the sequence of what was asked and told: ``save`` writes it, and ``load`` makes the
+    same search again. It is not safe to be used by several threads at a time.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class Optimization:
         budget: int | None = None,
         seed: int = 0,
         slots: int = 1,
+        ordered: bool = True,
         stops: Iterable[str] | str = (),
         known: Mapping[Point, Any] | None = None,
         learn_from: Mapping[Point, Any] | None = None,
@@ -60,17 +62,21 @@ class Optimization:
             "budget": budget,
             "seed": seed,
             "slots": slots,
+            "ordered": ordered,
             "stops": rules,
             "known": [[self._values(point), list(score)] for point, score in scores.items()],
             "learn_from": [[self._values(point), list(score)] for point, score in advice.items()],
             "settings": settings,
         }
         limits = parse_budget(budget)
-        problem = SearchProblem(space, ordering, seed, limits.trials, slots=slots)
+        problem = SearchProblem(space, ordering, seed, limits.trials, slots=slots, ordered=ordered)
         searcher = make(engine, problem, settings)
         if advice:
             searcher = AdvisedSearch(searcher, problem, advice)
-        self._loop = SearchLoop(searcher, ordering, limits, parse_stop_rules(rules), known=scores)
+        stop_rules = parse_stop_rules(rules)
+        self._loop = SearchLoop(
+            searcher, ordering, limits, stop_rules, known=scores, ordered=ordered
+        )
         self._pending: dict[int, PendingTrial] = {}
         self._events: list[list[Any]] = []
         """What was asked (number, values) and told (number, scores), in this order."""
@@ -117,7 +123,10 @@ class Optimization:
 
     @property
     def trials(self) -> Sequence[Trial]:
-        """The trials in the order in which they were asked, up to the first pending one."""
+        """The trials in the order in which they were asked, up to the first pending one.
+
+        Of a search that is not ordered: in the order in which they were told.
+        """
         return tuple(self._loop.trials)
 
     @property

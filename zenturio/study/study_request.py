@@ -6,7 +6,7 @@ One dataclass holds and checks them all, so each way in knows the same options b
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -76,6 +76,10 @@ class StudyRequest:
     """Points that are chosen beforehand: ``saltelli:128``."""
     learn_from: str = ""
     """The study of another version or machine whose results advise a search."""
+    ordered: bool = False
+    """Whether a search proposes points that do not depend on the order in which results arrive."""
+    replay: str = ""
+    """The study whose search is run again, in its recorded order of arrival."""
     where: str = ""
     """Which results are measured again, as a condition on them; all, if it is empty."""
     project: str = ""
@@ -123,8 +127,9 @@ class StudyRequest:
     def search_spec(self) -> SearchSpec | None:
         """Return how points are searched for; None if they are not."""
         spec = read_search(
-            self.search, self.settings, self.budget, self.stop, self.seed, self.learn_from
-        )
+            self.search, self.settings, self.budget, self.stop, self.seed, self.learn_from,
+            ordered=self.ordered,
+        )  # fmt: skip
         if spec is not None and ((self.limit, self.sample) != (None, None) or self.design):
             raise InputError("--search asks for points itself", hint="say how many: --budget 100")
         return spec
@@ -132,7 +137,7 @@ class StudyRequest:
     def points(self, application: Application) -> PointSelection:
         """Return the points that are to be run; none if a search asks for them."""
         space = application.space
-        if self.search_spec() is not None:
+        if self.replay or self.search_spec() is not None:
             return PointSelection.none(space)
         return select_points(
             space, limit=self.limit, sample=self.sample, seed=self.seed, design=self.design
@@ -171,7 +176,7 @@ class StudyRequest:
         of which results meet the condition *where*.
         """
         application = application or self.application()
-        spec = self.search_spec()
+        spec = self._replayed(repository) if self.replay else self.search_spec()
         points = self.points(application)
         if self.where:
             self._check_where()
@@ -202,6 +207,25 @@ class StudyRequest:
         )
         session.check()
         return session
+
+    def _replayed(self, repository: Repository) -> SearchSpec:
+        """Return the recorded search that is to be run again in its order of arrival."""
+        chosen = {
+            "--search": self.search, "--budget": self.budget, "--set": self.settings,
+            "--seed": self.seed, "--learn-from": self.learn_from, "--ordered": self.ordered,
+            "--limit": self.limit, "--sample": self.sample, "--design": self.design,
+        }  # fmt: skip
+        if names := [name for name, value in chosen.items() if value not in ("", (), 0, None)]:
+            raise InputError(
+                f"--replay {self.replay} has the engine, seed and budget of that study",
+                hint=f"leave out {', '.join(names)}; or search anew, without --replay",
+            )
+        # A run without a search does not load the engines.
+        from zenturio.search import parse_stop_rules  # noqa: PLC0415
+        from zenturio.study.driver.search_source import recorded_search  # noqa: PLC0415
+
+        spec = recorded_search(repository, self.replay)
+        return replace(spec, stops=parse_stop_rules(list(self.stop)))
 
     def _check_where(self) -> None:
         """Raise InputError where a condition on results does not go with the other options."""
@@ -243,11 +267,16 @@ def read_search(
     stop: Sequence[str],
     seed: int,
     learn_from: str = "",
+    *,
+    ordered: bool = False,
 ) -> SearchSpec | None:
     """Return the search that the options describe; None if there is no --search."""
     if not engine:
         read_seconds(budget)
-        options = (("--stop", stop), ("--set", settings), ("--learn-from", learn_from))
+        options = (
+            ("--stop", stop), ("--set", settings), ("--learn-from", learn_from),
+            ("--ordered", ordered),
+        )  # fmt: skip
         for option, value in options:
             if value:
                 raise InputError(f"{option} belongs to a search", hint="add --search")
@@ -269,6 +298,7 @@ def read_search(
         parse_stop_rules(list(stop)),
         seed,
         learn_from=learn_from,
+        ordered=ordered,
     )
 
 

@@ -92,6 +92,31 @@ class EngineContract:
                     loop.tell(number, cost(point))
             assert loop.trials == expected
 
+    def test_without_an_order_the_trials_depend_on_the_order_of_arrival_alone(self) -> None:
+        for space in self.spaces:
+            problem = SearchProblem(space, Directions(), 3, _TRIALS, slots=4, ordered=False)
+            first, second = (
+                SearchLoop(self.search(problem), Directions(), Budget(_TRIALS), ordered=False)
+                for _ in range(2)
+            )
+            chance = random.Random(4)  # noqa: S311 - no secret
+            pending: list[PendingTrial] = []
+            repeated: dict[int, Point] = {}
+            while not first.is_over:
+                pending += first.ask(_TRIALS)
+                if not pending:
+                    continue
+                number, point = pending.pop(chance.randrange(len(pending)))
+                first.tell(number, cost(point))
+                # The other one is asked for one point at a time, and late.
+                while number not in repeated:
+                    asked = second.ask(1)
+                    assert asked, "what arrived before is all that a proposal depends on"
+                    repeated.update(asked)
+                second.tell(number, cost(repeated.pop(number)))
+            assert second.trials == first.trials
+            assert all(space.contains(trial.point) for trial in first.trials)
+
     def test_a_search_that_was_killed_goes_on_to_the_same_trials(self) -> None:
         for kill, space in enumerate(self.spaces, 7):
             expected = list(drive(self.loop(space), cost))

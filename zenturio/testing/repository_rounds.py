@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from zenturio.experiment.experiment import Experiment, MachineKind, Status
-from zenturio.record.entities import DriverProcess, ResultCount
+from zenturio.experiment.experiment import Experiment, HostConditions, MachineKind, Status
+from zenturio.record.entities import DriverProcess, PlacedRun, ResultCount
 from zenturio.record.repository import Repository
 from zenturio.testing.experiments import DEFINITION, A, B, driven, outcome, run
 
@@ -64,6 +64,21 @@ class Rounds:
         assert second not in ("", first)
         assert [each.seed for each in repository.rounds("s")] == [first, second]
         assert repository.rounds("s")[-1].is_open
+
+    def test_results_know_their_places_in_the_order_of_a_run(self, repository: Repository) -> None:
+        (driver,) = driven(repository)
+        claims = repository.claim("s", driver, [A, B])
+        outcomes = []
+        for of, block, turn in ((A, 7, 2), (B, 3, 1)):
+            placed = HostConditions(run_order="search 1", run_block=block, run_turn=turn)
+            measured = outcome(of, attempt=claims[of.digest])
+            outcomes.append(replace(measured, machine=ZEN5, conditions=placed))
+        assert repository.placed_runs("s", "search 1") == ()
+        assert repository.record("s", driver, outcomes) == {A.digest, B.digest}
+        assert repository.placed_runs("s", "search 1") == (
+            PlacedRun(1, ZEN5, 1, 3, 1), PlacedRun(1, ZEN5, 1, 7, 2)
+        )  # fmt: skip
+        assert repository.placed_runs("s", "search 2") == ()
 
     def test_a_round_measures_experiments_with_results_again(self, repository: Repository) -> None:
         (driver,) = driven(repository)

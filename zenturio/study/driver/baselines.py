@@ -20,10 +20,10 @@ from zenturio.annotate.model import Application, SameFile
 from zenturio.annotate.parameters import own_values
 from zenturio.errors import InputError, SpaceError
 from zenturio.experiment import Artifact, Experiment, ExperimentGenerator, Log, Outcome
-from zenturio.experiment.experiment import SUCCEEDED
+from zenturio.experiment.experiment import SUCCEEDED, RunPosition
 from zenturio.expression import Value
 from zenturio.expression.scalar_functions import text_of
-from zenturio.study.driver.experiment_source import ExperimentSource
+from zenturio.study.driver.experiment_source import ExperimentSource, RecordsArrival
 
 # Text files: their first difference, with numbers compared as numbers
 
@@ -187,6 +187,11 @@ class ComparedWithBaselines:
                 yield None
             else:
                 yield from self._released(experiment)
+
+    def arrived(self, experiment: Experiment) -> RunPosition | None:
+        """Return what the source says; None where it does not go by the order of arrival."""
+        source = self._source
+        return source.arrived(experiment) if isinstance(source, RecordsArrival) else None
 
     def complete(self, experiment: Experiment, outcome: Outcome) -> None:
         """Release what waited for this experiment."""

@@ -294,6 +294,18 @@ class JudgesOutcomes(Protocol):
 
 
 @runtime_checkable
+class RecordsArrival(Protocol):
+    """A source whose experiments depend on the order in which outcomes arrive."""
+
+    def arrived(self, experiment: Experiment) -> RunPosition | None:
+        """Return where an outcome stands among all, which is recorded with it.
+
+        Called in the order of `complete`, and before it; again where that could not be recorded.
+        """
+        ...
+
+
+@runtime_checkable
 class RunsAsNeeded(Protocol):
     """A source for which results say how often a point runs."""
 

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import random
 from collections import Counter, defaultdict, deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from zenturio.annotate.model import Goal, Repeat
-from zenturio.errors import InputError, SpaceError
+from zenturio.errors import InputError, NotFoundError, SpaceError
 from zenturio.experiment import Experiment, ExperimentGenerator, Outcome
 from zenturio.experiment.aggregates import StopReason, mean, noise_of
-from zenturio.experiment.experiment import Kinds
+from zenturio.experiment.experiment import Kinds, RunPosition
 from zenturio.expression import Value
 from zenturio.quantities import amount
 from zenturio.record import ExperimentState, Repository
-from zenturio.record.entities import ColumnRequest
+from zenturio.record.entities import ColumnRequest, PlacedRun
 from zenturio.search import (
     Budget,
     Direction,
@@ -59,6 +61,24 @@ class SearchSpec:
     """The study of another version or machine whose results advise the search."""
     advice: tuple[tuple[tuple[Any, ...], float], ...] = ()
     """Values of the parameters and scores in that study when the search began."""
+    ordered: bool = False
+    """Whether proposals depend on the numbers of trials alone; else on the order of arrival, too,
+    which is recorded."""
+    replay: str = ""
+    """The version of a study whose recorded order of arrival this search follows."""
+    followed: tuple[PlacedRun, ...] = ()
+    """That order."""
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether the order of arrival changes nothing; it never does where there is one slot."""
+        return self.ordered or self.slots <= 1
+
+    @property
+    def order_name(self) -> str:
+        """What the order of arrival is called in the record: it names this very search."""
+        note = json.dumps(self.note(), sort_keys=True).encode()
+        return f"search {hashlib.sha256(note).hexdigest()[:12]}"
 
     def resumed(self, before: Mapping[str, Any], slots: int) -> SearchSpec:
         """Return this search for *slots*, or for as many as it had when it was interrupted.
@@ -73,7 +93,8 @@ class SearchSpec:
             self,
             slots=max(slots, int(noted.get("slots", 1))),
             known=tuple(noted.get("known", ())),
-            advice=tuple((tuple(values), score) for values, score in noted.get("advice", ())),
+            advice=_advice(noted),
+            ordered=self.ordered or not noted.get(ARRIVAL),
         )
         return recorded if noted == recorded.note() else replace(self, slots=max(slots, 1))
 
@@ -87,6 +108,8 @@ class SearchSpec:
             "seed": self.seed,
             "slots": self.slots,
             "known": list(self.known or ()),
+            **({} if self.is_ordered else {ARRIVAL: True}),
+            **({REPLAY: self.replay} if self.replay else {}),
             **(
                 {
                     "learn_from": self.learn_from,
@@ -115,7 +138,13 @@ class SearchSpec:
             )
         directions = Directions(tuple(goal.direction for goal in goals))
         task = SearchProblem(
-            space, directions, self.seed, self.budget.trials, slots=self.slots, shared=shared
+            space,
+            directions,
+            self.seed,
+            self.budget.trials,
+            slots=self.slots,
+            shared=shared,
+            ordered=self.is_ordered,
         )
         engine = make(self.engine, task, self.settings)
         if self.learn_from:
@@ -125,7 +154,29 @@ class SearchSpec:
                 for values, score in self.advice
             }
             engine = AdvisedSearch(engine, task, advice)
-        return SearchLoop(engine, directions, self.budget, self.stops, known=known)
+        return SearchLoop(
+            engine, directions, self.budget, self.stops, known=known, ordered=self.is_ordered
+        )
+
+    def arrivals(
+        self, repository: Repository, study: str, round_: int | None, kinds: Kinds
+    ) -> ArrivalOrder | None:
+        """Return the order in which outcomes count; None where that changes nothing.
+
+        It begins with what this search recorded in *study*, in that round and on *kinds* of
+        machine, and goes on with the order that it follows.
+        """
+        if self.is_ordered:
+            return None
+        try:
+            placed = repository.placed_runs(study, self.order_name)
+            newest = round_ or repository.rounds(study)[-1].number
+        except NotFoundError:  # it is not opened yet
+            placed, newest = (), 1
+        own = [
+            run for run in placed if run.round == newest and (kinds is None or run.machine in kinds)
+        ]
+        return ArrivalOrder(self.order_name, own, self.followed)
 
     def lag(self, space: Space) -> int:
         """Return how many trials before one are not waited for when that is judged."""
@@ -136,6 +187,111 @@ class SearchSpec:
         size = space.size if space.finite else None
         limits = [count for count in (self.budget.trials, size) if count is not None]
         return min(limits, default=0)
+
+
+ARRIVAL, REPLAY = "arrival", "replay"
+"""Keys of the note of a search."""
+
+
+def _advice(note: Mapping[str, Any]) -> tuple[tuple[tuple[Any, ...], float], ...]:
+    return tuple((tuple(values), score) for values, score in note.get("advice", ()))
+
+
+def recorded_search(repository: Repository, study: str) -> SearchSpec:
+    """Return the search that *study* recorded, to be run again in its order of arrival.
+
+    InputError if *study* was not searched.
+    """
+    note = repository.definition(study).notes.get(SEARCH)
+    if not note:
+        raise InputError(
+            f"--replay {study}: it was not searched", hint="name a study of zen run --search"
+        )
+    info = repository.study(study)
+    spec = SearchSpec(
+        note["engine"],
+        note["settings"],
+        Budget(note["trials"]),
+        seed=note["seed"],
+        slots=note["slots"],
+        known=tuple(note["known"]),
+        learn_from=note.get("learn_from", ""),
+        advice=_advice(note),
+        ordered=not note.get(ARRIVAL),
+        replay=note.get(REPLAY, ""),
+    )
+    placed = repository.placed_runs(study, spec.order_name)
+    # Of a study that was measured several times: the newest round that was, and one machine.
+    last = max(placed, key=lambda run: run.round, default=None)
+    of_one = [run for run in placed if last and run[:2] == last[:2]]
+    base = info.name.partition("@")[0]
+    return replace(spec, replay=f"{base}@{info.version}", followed=tuple(of_one))
+
+
+class ArrivalOrder:
+    """The order in which a search is told of outcomes: a recorded one first, then as they arrive.
+
+    An outcome that comes earlier than recorded is held until it is its turn. Each run is known by
+    the number of its trial, from 1, and by its repeat.
+    """
+
+    def __init__(
+        self, name: str, recorded: Iterable[PlacedRun] = (), followed: Iterable[PlacedRun] = ()
+    ) -> None:
+        """*recorded* are results of this search, *followed* those of the one that it repeats."""
+        self._name = name
+        self._recorded = {(run.block, run.repeat): run.turn for run in recorded}
+        self._turns = {(run.block, run.repeat): run.turn for run in followed} | self._recorded
+        # A result that was recorded before its turn came is not one of the first.
+        self._expected = deque(sorted(self._turns, key=self._turns.__getitem__))
+        self._next_turn = max(self._turns.values(), default=0) + 1
+        self._held: dict[tuple[int, int], tuple[Experiment, Outcome]] = {}
+        self.left_at: int | None = None
+        """After how many outcomes the recorded order could not be followed; None if it could."""
+        self._followed = 0
+
+    @property
+    def expected(self) -> tuple[int, int] | None:
+        """The run whose outcome is next; None where they are taken as they come."""
+        return self._expected[0] if self._expected else None
+
+    def position(self, run: tuple[int, int]) -> RunPosition:
+        """Return the place of a run whose outcome is to be recorded; the same when asked again."""
+        if run not in self._turns:
+            self._turns[run] = self._next_turn
+            self._next_turn += 1
+        return RunPosition(self._name, run[0], self._turns[run])
+
+    def take(
+        self, run: tuple[int, int], experiment: Experiment, outcome: Outcome
+    ) -> Iterator[tuple[Experiment, Outcome]]:
+        """Take in an outcome; yield those whose turn it is now."""
+        if run not in self._turns:  # another study recorded it before it was proposed here
+            yield experiment, outcome
+            return
+        self._held[run] = experiment, outcome
+        yield from self._released()
+
+    def leave(self) -> Iterator[tuple[Experiment, Outcome]]:
+        """Follow the other search no longer, nor this one's record if that is all; as `take`."""
+        if self.left_at is None:
+            self.left_at = self._followed
+        left = [run for run in self._expected if run not in self._recorded] or self._expected
+        for run in set(left) - self._held.keys():
+            del self._turns[run]
+        dropped = set(left)
+        self._expected = deque(run for run in self._expected if run not in dropped)
+        yield from self._released()
+
+    def _released(self) -> Iterator[tuple[Experiment, Outcome]]:
+        while self._held:
+            run = self._expected[0] if self._expected else next(iter(self._held))
+            if run not in self._held:
+                return
+            if self._expected:
+                self._expected.popleft()
+                self._followed += 1
+            yield self._held.pop(run)
 
 
 FIRST_REPEATS = 2
@@ -203,6 +359,8 @@ class SearchSource:
 
     expecting = False
     ahead = 0  # what was asked for too early does not know what was learnt meanwhile
+    has_twins: ClassVar[bool] = True
+    """Whether experiments with the same digest are one, whichever points they are of."""
 
     def __init__(
         self,
@@ -212,8 +370,11 @@ class SearchSource:
         repeat: Repeat,
         planned: int,
         lag: int = 0,
+        arrivals: ArrivalOrder | None = None,
     ) -> None:
         self.loop = loop
+        self.arrivals = arrivals
+        """The order in which outcomes count; None where they may be told in any order."""
         self.stops: Counter[StopReason] = Counter()
         """How many points needed no more runs, by the reason."""
         self._repeat = repeat
@@ -225,7 +386,10 @@ class SearchSource:
         self._made = 0
         self._ready: deque[Experiment] = deque()
         self._away: dict[Point, _PendingPoint] = {}
-        self._points: dict[str, Point] = {}
+        self._points: dict[int, tuple[Experiment, Point]] = {}
+        """Of the experiments that are not complete, by their identity."""
+        self._twins: dict[str, list[Experiment]] = {}
+        """Experiments that are one, by digest; the first of them is run."""
         has_race = len(goals) == 1 and is_raced(repeat)
         self._race = Race(goals[0].direction, lag) if has_race else None
 
@@ -234,7 +398,7 @@ class SearchSource:
 
         Where results say how often a point runs, each of them is looked up.
         """
-        if self._repeat.until is None and not self._repeat.warmup:
+        if self._repeat.until is None and not self._repeat.warmup and self.arrivals is None:
             self._load = load
 
     def __iter__(self) -> Iterator[Experiment | None]:
@@ -266,10 +430,35 @@ class SearchSource:
     def total(self) -> int:
         return self._made if self.loop.stop_reason else max(self._planned, self._made)
 
+    def arrived(self, experiment: Experiment) -> RunPosition | None:
+        """Return where the outcome of *experiment* stands in the order of arrival."""
+        if self.arrivals is None or id(experiment) not in self._points:
+            return None
+        return self.arrivals.position(self._run(experiment))
+
     def complete(self, experiment: Experiment, outcome: Outcome) -> None:
-        point = self._points.pop(experiment.digest, None)
-        if point is None:
+        if id(experiment) not in self._points:
             return
+        if self.arrivals is None:
+            self._complete_twins(experiment, outcome)
+            return
+        for released, its in self.arrivals.take(self._run(experiment), experiment, outcome):
+            self._complete_twins(released, its)
+
+    def point_of(self, experiment: Experiment) -> Point:
+        """Return the point of an experiment that is not complete."""
+        return self._points[id(experiment)][1]
+
+    def _run(self, experiment: Experiment) -> tuple[int, int]:
+        """Return the number of the trial of *experiment*, from 1, and its repeat."""
+        return self._away[self.point_of(experiment)].numbers[0] + 1, experiment.repeat
+
+    def _complete_twins(self, experiment: Experiment, outcome: Outcome) -> None:
+        for twin in self._twins.pop(experiment.digest, [experiment]):
+            self._complete(twin, outcome)
+
+    def _complete(self, experiment: Experiment, outcome: Outcome) -> None:
+        _, point = self._points.pop(id(experiment))
         pending = self._away[point]
         pending.runs.complete(experiment, outcome)
         if outcome.status == "ok":
@@ -320,7 +509,10 @@ class SearchSource:
     def _ask(self) -> bool:
         """Return whether the search had something new: what is cached is told at once."""
         has_cached = False
-        for number, point in self.loop.ask(1):
+        asked = self.loop.ask(1)
+        if not asked and self._has_left_order():
+            return True
+        for number, point in asked:
             if point in self._away:
                 self._away[point].numbers.append(number)
                 continue
@@ -345,9 +537,27 @@ class SearchSource:
                 return
             runs.propose()
             experiment = self._generator.experiment(point, number)
-            self._points[experiment.digest] = point
-            self._ready.append(experiment)
-            self._made += 1
+            self._points[id(experiment)] = experiment, point
+            twins = self._twins.setdefault(experiment.digest, []) if self.has_twins else []
+            twins.append(experiment)
+            if twins[0] is experiment:
+                self._ready.append(experiment)
+                self._made += 1
+
+    def _has_left_order(self) -> bool:
+        """Return whether the recorded order just turned out to be that of another search.
+
+        All that can be proposed is pending: so is the run whose outcome arrived next, if the
+        engine and the results are those of before.
+        """
+        order = self.arrivals
+        if order is None or order.expected is None or self.loop.is_over:
+            return False
+        if any(self._run(each) == order.expected for each, _ in self._points.values()):
+            return False
+        for experiment, outcome in order.leave():
+            self._complete_twins(experiment, outcome)
+        return True
 
 
 def is_raced(repeat: Repeat) -> bool:
@@ -545,12 +755,24 @@ def _is_point(space: Space, values: Mapping[str, Value]) -> bool:
     return True
 
 
+def left_order(order: ArrivalOrder) -> str:
+    """Return what is said of a search that could not follow a recorded order of arrival."""
+    count = amount(order.left_at or 0, "result")
+    return (
+        f"the search followed the recorded order of arrival for {count}, and then proposed other"
+        " points: results differ from those recorded, or the engine has changed"
+    )
+
+
 def known_notes(search: SearchSpec, known: Mapping[Point, Scores]) -> tuple[str, ...]:
     """Return what is said of the results that a search begins with."""
     notes = []
     if known:
         verb = "is" if len(known) == 1 else "are"
         notes.append(f"the search starts with {amount(len(known), 'point')} that {verb} known")
+    if search.replay:
+        count = amount(len(search.followed), "result")
+        notes.append(f"the search takes {count} in the order of arrival of {search.replay}")
     if search.learn_from:
         notes.append(
             f"{amount(len(search.advice), 'point')} of {search.learn_from} advise the search: the"

@@ -25,6 +25,7 @@ from zenturio.study.driver.experiment_source import (
     ExperimentSource,
     JudgesOutcomes,
     Proposals,
+    RecordsArrival,
     SkipsCached,
 )
 from zenturio.study.driver.experiment_states import ExperimentStates, StopRequested
@@ -51,6 +52,7 @@ from zenturio.study.driver.study_records import (
     StudyRecords,
     UnclaimedRecords,
     UnrecordedOutcomes,
+    with_position,
 )
 
 if TYPE_CHECKING:
@@ -473,7 +475,14 @@ class StudyDriver:
         self._pace.add(command.outcomes, urgent=has_failed)
 
     def _record(self, command: states.Record) -> states.Event:
-        return states.Recorded(command.outcomes, set(self._records.record(command.outcomes)))
+        outcomes = command.outcomes
+        if isinstance(self._source, RecordsArrival):
+            # Written in the commit of the outcome: the next proposal may depend on it.
+            outcomes = [
+                (tracked, with_position(outcome, self._source.arrived(tracked.experiment)))
+                for tracked, outcome in outcomes
+            ]
+        return states.Recorded(command.outcomes, set(self._records.record(outcomes)))
 
     def _record_attempts(self, command: states.RecordAttempts) -> states.Event:
         self._records.record_attempts(command.outcomes)

@@ -20,7 +20,14 @@ from zenturio.annotate.model import Goal
 from zenturio.errors import NotFoundError, RecordError, ZenError
 from zenturio.execute.experiment_codec import pack_outcome, unpack_outcome
 from zenturio.experiment import Experiment, MachineKind, Outcome
-from zenturio.experiment.experiment import INCOMING, SUCCEEDED, Kinds, ProgramIdentity
+from zenturio.experiment.experiment import (
+    INCOMING,
+    SUCCEEDED,
+    HostConditions,
+    Kinds,
+    ProgramIdentity,
+    RunPosition,
+)
 from zenturio.failpoints import Failpoint
 from zenturio.files import make_folder, replace_whole
 from zenturio.record import Lease, Repository
@@ -485,16 +492,20 @@ def _with_positions(outcomes: Sequence[Pair]) -> list[Outcome]:
     A call in this process has no conditions, which would cost more than the call: the seed of the
     round says where it stood.
     """
-    placed = []
-    for tracked, outcome in outcomes:
-        position, conditions = tracked.experiment.position, outcome.conditions
-        if position is not None and conditions is not None:
-            order, block, turn = position
-            changed = replace(conditions, run_order=order, run_block=block, run_turn=turn)
-            placed.append(replace(outcome, conditions=changed))
-        else:
-            placed.append(outcome)
-    return placed
+    return [
+        with_position(outcome, tracked.experiment.position) if outcome.conditions else outcome
+        for tracked, outcome in outcomes
+    ]
+
+
+def with_position(outcome: Outcome, position: RunPosition | None) -> Outcome:
+    """Return *outcome* with its place in the order of the run."""
+    if position is None:
+        return outcome
+    order, block, turn = position
+    conditions = outcome.conditions or HostConditions()
+    conditions = replace(conditions, run_order=order, run_block=block, run_turn=turn)
+    return replace(outcome, conditions=conditions)
 
 
 # Outcomes that could not be committed: kept below the project until the next run records them

@@ -235,6 +235,8 @@ class StudySession:
     """Notes of the definition besides the usual ones; anything JSON."""
     known: Mapping[Point, Scores] = field(default_factory=dict)
     """Scores of points that a search learns from before it proposes any."""
+    is_resumed: bool = False
+    """Whether these were collected, and the search is what an earlier run began, if one did."""
     remembered: Mapping[str, Any] = field(default_factory=dict)
     """What it takes to go on from the study's name alone; anything JSON."""
     same: bool = False
@@ -342,7 +344,7 @@ class StudySession:
 
         That is for so many *slots*, and with the points that are known on *kinds* of machine.
         """
-        if self.search is None or self.source is not None or self.search.known is not None:
+        if self.search is None or self.source is not None or self.is_resumed:
             return self
         # A run without a search does not load the engines.
         from zenturio.study.driver.search_source import (  # noqa: PLC0415 - see above
@@ -360,7 +362,7 @@ class StudySession:
         notes = self._defined(generator).notes
         is_new = foresee_version(self.repository, self.study, notes) is not None
         before = {} if is_new else recorded_notes(self.repository, self.study)
-        search = self.search.resumed(before, points)
+        search = self.search if self.search.replay else self.search.resumed(before, points)
         if search.learn_from and search.known is None:
             advice = collect_advice(
                 self.repository, search.learn_from, application.space, self.goals[0]
@@ -374,12 +376,21 @@ class StudySession:
             known = KnownPoints(self.repository, generator, self.goals, least).collect(
                 application.space, kinds, search.known
             )
-        search = replace(search, known=search.known or tuple(known))
-        return replace(self, search=search, known=dict(known.values()))
+        frozen = search.known
+        if frozen and search.replay and len(known) < len(frozen):
+            raise InputError(
+                f"--replay {search.replay}: it started with {len(frozen):,} known points, of which"
+                f" {len(known):,} are results of this program on this kind of machine",
+                hint="replay it where they were measured; or leave out --replay",
+            )
+        search = replace(search, known=frozen or tuple(known))
+        return replace(self, search=search, known=dict(known.values()), is_resumed=True)
 
     def _known_notes(self) -> tuple[str, ...]:
         """Return what is said of the results that a search begins with."""
-        if self.search is None or not (self.known or self.search.learn_from):
+        if self.search is None:
+            return ()
+        if not (self.known or self.search.learn_from or self.search.replay):
             return ()
         from zenturio.study.driver.search_source import known_notes  # noqa: PLC0415 - see above
 
@@ -482,6 +493,17 @@ class StudySession:
             source = walk or self._source(generator, order)
             if walk:
                 walk.arrange(order)
+            if self.search is not None:
+                # A run without a search does not load the engines.
+                from zenturio.study.driver.search_source import (  # noqa: PLC0415
+                    SearchSource,
+                )
+
+                if isinstance(source, SearchSource):
+                    kinds = self._kinds_at(executor)
+                    source.arrivals = self.search.arrivals(
+                        self.repository, self.study, round_, kinds
+                    )
             sources = [source, *(self._source(generator, order) for _ in places[1:])]
             sources_left = iter(sources)
 
@@ -570,12 +592,17 @@ class StudySession:
                 stops.update(source.stops)
         if self.search is not None:
             # A run without a search does not load the engines.
-            from zenturio.study.driver.search_source import SearchSource  # noqa: PLC0415
+            from zenturio.study.driver.search_source import (  # noqa: PLC0415
+                SearchSource,
+                left_order,
+            )
 
             (source,) = sources
             if not isinstance(source, SearchSource):  # points that come from elsewhere, of a stage
                 return summary
             summary = replace(summary, ended=source.ended, best=source.best)
+            if source.arrivals is not None and source.arrivals.left_at is not None:
+                summary = replace(summary, notes=(*summary.notes, left_order(source.arrivals)))
         # Repeats may suffice early, and versions are measured until they are told apart.
         is_over = bool(stops) and not summary.unfinished and len(sources) == 1
         is_over |= self.program is not None and sources[0].over

@@ -227,9 +227,17 @@ class Pipeline:
         """Run all stages, for *owner*, in slots of *pool*; *on_allotment* hears of each share."""
         search = self.session.search
         if search is not None:
-            # Results of other studies are none of these stages: nothing is known beforehand.
+            if search.replay:
+                raise InputError(
+                    "--replay follows the order of arrival of one stage, and there are"
+                    f" {len(self.stages)}",
+                    hint="leave out --replay: the search of the last stage does not depend on it",
+                )
+            # Results of other studies are none of these stages: nothing is known beforehand. The
+            # order in which stages make their inputs is not recorded, so it must not matter.
             before = recorded_notes(self.session.repository, self.session.study)
-            resumed = replace(search.resumed(before, pool.slots), known=())
+            resumed = replace(search, ordered=True).resumed(before, pool.slots)
+            resumed = replace(resumed, known=())
             self.session = replace(self.session, search=resumed)
         if search or any(use.kind == "version" for s in self.stages for use in s.application.uses):
             self._prepare(ask_versions)

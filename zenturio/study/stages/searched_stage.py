@@ -21,6 +21,8 @@ class SearchedStage(SearchSource):
     search. It has no outcome: nothing of it was run.
     """
 
+    has_twins = False  # before their inputs are there, experiments of several points are equal
+
     def __init__(
         self,
         graph: StageGraph,
@@ -64,7 +66,7 @@ class SearchedStage(SearchSource):
             if experiment is None:
                 yield None
                 continue
-            point = self._points[experiment.digest]
+            point = self.point_of(experiment)
             if point not in self._nodes:
                 self._nodes[point] = self._graph.request(len(self._nodes), point)
             self._held.append((experiment, self._nodes[point]))
