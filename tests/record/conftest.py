@@ -3,6 +3,7 @@
 import pytest
 
 from postgres import postgres, postgres_ready, postgres_url
+from zenturio.record import sqlite
 
 __all__ = ["postgres", "postgres_ready", "postgres_url"]
 
@@ -13,3 +14,10 @@ def url(request, tmp_path) -> str:
     if request.param == "sqlite":
         return str(tmp_path / "zenturio.db")
     return request.getfixturevalue("postgres_url")
+
+
+@pytest.fixture
+def reversed_rows(monkeypatch):
+    """Let SQLite return rows backwards wherever a query asks for no order."""
+    backwards = "PRAGMA reverse_unordered_selects = ON"
+    monkeypatch.setattr(sqlite, "_GUARDS", (*sqlite._GUARDS, backwards))

@@ -39,10 +39,13 @@ class TestSQLite(RepositoryContract):
 
 
 class TestSQLiteWithPythonsOwnLibrary(RepositoryContract):
-    """Where there is no newer one: a journal that the WAL-reset fault cannot touch."""
+    """Where there is no newer one: a journal that the WAL-reset fault cannot touch.
+
+    And rows come in another order, where nobody asked for one.
+    """
 
     @pytest.fixture
-    def repository(self, tmp_path, monkeypatch) -> Repository:
+    def repository(self, tmp_path, monkeypatch, reversed_rows) -> Repository:
         import sqlite3
 
         monkeypatch.setattr(sqlite, "sqlite_module", lambda: sqlite3)

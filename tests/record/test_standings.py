@@ -1,6 +1,7 @@
 """Where many studies stand is asked in a number of statements that does not grow with them."""
 
 import json
+from dataclasses import replace
 from hashlib import sha256
 
 import pytest
@@ -12,6 +13,7 @@ from zenturio.record.database import Transaction
 from zenturio.record.open import open_repository
 from zenturio.study.overview import study_status, study_statuses
 from zenturio.testing.experiments import experiment, outcome
+from zenturio.testing.repository_machines import RISCV, ZEN5
 
 DEFINITION = StudyDefinition(
     (Field("n", "int"),), (), sources={"a.sh": b"echo"},
@@ -31,7 +33,7 @@ def enter(repository, name, count=1, *, release=True):
 
 
 @pytest.fixture
-def repository(url):
+def repository(url, reversed_rows):
     """An empty repository in each kind of database."""
     opened = open_repository(url)
     yield opened
@@ -77,6 +79,44 @@ def test_standings_are_what_is_told_of_each_study(repository):
         assert standing.last_event == (events[-1].at if events else standing.info.created)
     named = repository.standings(["again", "nowhere", "plain"])
     assert [standing.info.name for standing in named] == ["plain", "again"]
+
+
+def test_lists_come_in_the_order_in_which_they_grew(repository):
+    """Of three studies the one in the middle: its drivers, events, results, files and programs."""
+    first, second, third = (
+        replace(DEFINITION, sources={"b.sh": text, "a.sh": b"echo", "c.sh": b""})
+        for text in (b"1", b"2", b"3")
+    )
+    for name in ("before", "study", "behind"):
+        for definition in (first, second, first, first, third):
+            repository.open(name, definition)
+        leases = [
+            repository.acquire_lease(name, DriverProcess.current(), join=True) for _ in range(3)
+        ]
+        for text in ("one", "two", "three"):
+            repository.add_event(name, "note", text, experiment(0).digest)
+        kinds = (ZEN5, RISCV, None)
+        for status in ("ok", "failed"):
+            for number, machine in enumerate(kinds):
+                each = experiment(number, salt=f"{name}{status}")
+                ended = replace(outcome(each, status), machine=machine)
+                repository.add_results(name, leases[number].number, [(each, ended)])
+    assert [lease.number for lease in repository.leases("study")] == [4, 5, 6]
+    standing = repository.standings()[1]
+    assert standing.leases == repository.leases("study")
+    events = repository.events("study", experiment(0).digest)
+    assert [event.text for event in events] == ["one", "two", "three"]
+    counted = [(result.machine, result.status) for result in repository.count_results("study")]
+    assert counted == [(k, s) for k in (None, ZEN5, RISCV) for s in ("failed", "ok")]
+    assert standing.results == repository.count_results("study")
+    assert list(repository.definition("study").sources) == ["a.sh", "b.sh", "c.sh"]
+    # The same program twice is one definition; each counts from its own time on.
+    change = "UPDATE definitions SET at = id * 100"
+    repository._database.write(lambda transaction: transaction.sql(change))
+    for at, text in ((1, b"1"), (500, b"1"), (650, b"2"), (700, b"1"), (800, b"3"), (9999, b"3")):
+        assert repository.definition("study", at).sources["b.sh"] == text, at
+    assert repository.definition("study").sources["b.sh"] == b"3"
+    assert repository.definition("behind", 850).sources["b.sh"] == b"1"
 
 
 def test_the_statements_do_not_grow_with_the_studies(tmp_path, statements):

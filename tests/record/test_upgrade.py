@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import json
 import os
 import shutil
 import signal
@@ -78,7 +79,7 @@ def _study_holds(repository, name, said):
 
 
 @pytest.mark.parametrize("revision", ["0001", "0002", "0003"])
-def test_all_that_was_recorded_is_there_after_the_upgrade(url, revision):
+def test_all_that_was_recorded_is_there_after_the_upgrade(url, revision, reversed_rows):
     make_old(url, revision, empty=False)
     with pytest.raises(RecordError, match=f"has the schema {revision}, and this program needs"):
         open_repository(url)
@@ -90,6 +91,11 @@ def test_all_that_was_recorded_is_there_after_the_upgrade(url, revision):
     fields = _sql(url, "SELECT DISTINCT role, name FROM fields")
     assert {name for role, name in fields if role == "parameter"} == parameters
     assert parameters.isdisjoint(name for role, name in fields if role == "metric")
+    assert _sql(url, "SELECT name FROM studies ORDER BY id") == [("train",), ("other",), ("empty",)]
+    old = [row for row in fixture()["tables"]["fields"]["rows"] if row[0] == 3]
+    named = [tuple(row[2:4]) for row in sorted(old)]
+    query = "SELECT role, name FROM fields WHERE study = 2 ORDER BY number"
+    assert _sql(url, query) == sorted(named, key=lambda field: field[0], reverse=True)
     assert maintenance.upgrade_repository(url).copy is None
     with contextlib.closing(open_repository(url)) as repository:
         assert len(repository.submissions()) == (revision == "0003")
@@ -370,6 +376,36 @@ def test_what_ran_when_its_driver_died_is_a_stale_attempt_after_the_upgrade(url)
         assert attempts == {1: "failed", 2: "stale", 7: "stale"}
         assert repository.count_states("train")["running"] == 0
     assert maintenance.check_repository(url) == ()
+
+
+def test_a_result_ran_on_the_machine_of_the_driver_of_that_time(tmp_path, reversed_rows):
+    url = str(tmp_path / "a.db")
+    make_old(url, "0003", empty=False)
+    ((document,),) = _sql(url, "SELECT document FROM definitions WHERE study = 3")
+    _sql(url, "UPDATE experiments SET started = 100 * id, ended = 100 * id + 1 WHERE study = 3")
+    ids = sorted(number for (number,) in _sql(url, "SELECT id FROM experiments WHERE study = 3"))
+    edited, times = json.loads(document), [100.0 * ids[at] for at in (2, 4, 6)]
+    _sql(url, "DELETE FROM definitions WHERE study = 3")
+    for cpu, at in zip("abc", times, strict=True):
+        edited["provenance"]["host"] = {"cpu": cpu, "cores": 4}
+        text = json.dumps(edited).replace("'", "''")
+        _sql(url, f"INSERT INTO definitions (study, at, document) VALUES (3, {at}, '{text}')")
+    maintenance.upgrade_repository(url)
+    with contextlib.closing(open_repository(url)) as repository:
+        ran = {r.outcome.started: r.outcome.machine.cpu for r in repository.records("other")
+               if r.outcome is not None}  # fmt: skip
+    # What is older than all definitions ran on the first machine.
+    assert ran == {at: "abc"[(at >= times[1]) + (at >= times[2])] for at in ran}
+    assert set(ran.values()) == {*"abc"}
+    assert min(ran) < times[0] < max(ran)
+
+
+def test_attempts_are_moved_in_batches_of_experiments(tmp_path, monkeypatch, reversed_rows):
+    url = str(tmp_path / "a.db")
+    make_old(url, "0003", empty=False)
+    monkeypatch.setattr(migration, "STEP", 2)
+    maintenance.upgrade_repository(url)
+    holds(url)
 
 
 def test_attempts_at_the_first_experiment_are_moved_as_well(url):
