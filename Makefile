@@ -75,8 +75,7 @@ test-versions:
 
 docs: .venv/dev
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs build/site
-	$(BIN)/sphinx-build -W --keep-going -q -b man docs build/man
-	@echo "the site: build/site/index.html, the manual page: build/man/zen.1"
+	@echo "the site: build/site/index.html"
 
 release: .venv/dev
 	@bash .ci/release.sh

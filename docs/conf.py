@@ -27,7 +27,6 @@ suppress_warnings = [
     "misc.highlighting_failure",  # zen and shell sessions with output
 ]
 highlight_language = "none"
-man_pages = [("commands", "zen", "run parameter studies and query their results", "", 1)]
 # Modules ask at import where databases are: not for a site.
 os.environ.pop("ZENTURIO_DB", None)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
@@ -44,8 +43,3 @@ class ManPage(BuildHookInterface):  # type: ignore[type-arg]
         commands = Path(self.root, "docs", "commands.md").read_text(encoding="utf-8")
         path.write_text(man_page(commands, self.metadata.version), encoding="utf-8")
         build_data["shared_data"][str(path)] = "share/man/man1/zen.1"
-
-
-if __name__ == "__main__":
-    source, version = sys.argv[1:]
-    sys.stdout.write(man_page(Path(source).read_text(encoding="utf-8"), version))

@@ -9,7 +9,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "files.md"
 HEAD = """# Kinds of files
 
 The name of a file decides how its comments begin and what `ASSIGN` writes, if no first line says otherwise (`#!/usr/bin/python3`). Where
-a kind has no assignment, use `SUBSTITUTE`. In a file of a kind that is not in this table all the comment signs of the last row begin a
+a kind has no assignment, use `SUBSTITUTE`. In any other file, each comment sign of the last row begins a
 directive. The endings `.m`, `.pl`, `.v`, `.cl`, `.ts`, `.inc` and `.com` belong to several languages: the first line that is not blank
 decides. A package can add kinds, as entry points of `zenturio.dialects`. [The language](language.md) describes the directives.
 

@@ -35,12 +35,12 @@ def test_a_study_is_explained_in_five_lines_and_a_chart(tmp_path, monkeypatch):
 
     facts = zen("explain", "model", "--json", "-o", "model.svg", cwd=tmp_path).facts
     assert (tmp_path / "model.svg").read_text().startswith("<?xml")
-    assert facts["picture"] == "model.svg"
+    assert facts["file"] == "model.svg"
     assert {p["parameter"]: p["matters"] for p in facts["parameters"]}["a"] == "yes"
     tried = {tuple(sorted(f["parameters"].items())) for f in facts["best"]}
     assert tuple(sorted(facts["next"].items())) not in tried
     monkeypatch.chdir(tmp_path)
-    del facts["picture"]
+    del facts["file"]
     assert json.loads(json.dumps(Study("model").explain().facts())) == facts
 
 

@@ -137,6 +137,26 @@ def test_the_interval_of_a_mean_ends_at_0_where_no_value_is_negative():
     assert line.low[0] < 0
 
 
+@pytest.mark.parametrize(
+    ("name", "unit", "most"),
+    [("parallel_efficiency", "", 1), ("z", "share", 1), ("z", "%", 100), ("z", "", None)],
+)
+def test_the_interval_of_a_share_ends_at_the_whole(name, unit, most):
+    whole = most or 1
+    values = [0.6 * whole, whole, 0.9 * whole, 0.91 * whole]
+    table = pd.DataFrame({"x": [1, 1, 2, 2], name: values})
+    table.attrs["units"] = {name: unit}
+    shares = chart(table, x="x", y=name)
+    (line,) = shares.panels[0].marks
+    assert (line.high[0] == most) == (most is not None)
+    assert line.high[1] < whole
+    cut = f", cut at 0 and {most};" if most else ", cut at 0;"
+    assert f"interval of the mean{cut}" in shares.note
+    table.loc[0, name] = 2 * whole  # an efficiency above 1, as of caches, is one that can be
+    (line,) = chart(table, x="x", y=name).panels[0].marks
+    assert line.high[0] > 2 * whole
+
+
 def test_colours_differ_in_lightness_on_a_scale():
     def lightness(text):
         return sum(int(text[i : i + 2], 16) for i in (1, 3, 5))

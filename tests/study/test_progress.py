@@ -6,18 +6,22 @@ from dataclasses import replace
 import pytest
 
 from zenturio.annotate.model import Goal
+from zenturio.annotate.scan import scan
 from zenturio.experiment import Experiment, Log, Missing, Recipe, Series, Step
 from zenturio.expression import parse
 from zenturio.study.driver import progress as module
+from zenturio.study.driver.experiment_source import select_points
 from zenturio.study.driver.progress import (
     BestScore,
     ProgramHistory,
     RateMeter,
+    RepeatCheck,
     RunCounts,
     RunProgress,
     changed_program_notes,
     score_of_values,
 )
+from zenturio.study.local_run import run_locally
 from zenturio.testing.experiments import experiment, outcome
 
 
@@ -253,3 +257,83 @@ def test_one_result_is_spoken_of_in_the_singular():
     assert note.startswith("cc has changed since 1 cached result was made: ")
     (note,) = changed_program_notes({"cc": 2000})
     assert note.startswith("cc has changed since 2,000 cached results were made: ")
+
+
+# Repeats that are to give the same
+
+
+def repeat_check(program, tmp_path):
+    (tmp_path / "study.py").write_text(program)
+    return RepeatCheck(scan([tmp_path / "study.py"]))
+
+
+def remarks(check, *results):
+    """What is said of results, each with the values of its point and its repeat."""
+    of = [(experiment(n, {"n": n, "rng_seed": 7}, repeat=repeat), m) for n, repeat, m in results]
+    return [check.see(e, outcome(e, metrics=metrics)) for e, metrics in of]
+
+
+DRAWS = """\
+import random
+#ZEN$ ASSIGN n = { 1, 2 }
+#ZEN$ REPEAT 3
+#ZEN$ RUN "python3 study.py"
+#ZEN$ METRIC cost FROM stdout REGEX "cost (\\\\d+)"
+#ZEN$ METRIC rate FROM stdout REGEX "rate (\\\\d+)"
+"""
+SAME = (1, 1, {"cost": 12, "rate": 1}), (2, 1, {"cost": 15}), (1, 2, {"cost": 12, "rate": 2})
+
+
+def test_repeats_that_differ_are_told_how_to_get_a_seed_once(tmp_path):
+    check = repeat_check(DRAWS, tmp_path)
+    said = remarks(check, *SAME, (2, 2, {"cost": 16}), (1, 3, {"cost": 99}))
+    assert said[:3] == ["", "", ""]
+    assert said[3] == (
+        "repeats of one point differ in cost (15 and 16): the program draws a seed of its own;"
+        " ZEN$ REPEAT 3 SEED seed and ZEN$ ASSIGN seed = @seed, or {seed} in RUN, give it one"
+    )
+    assert said[4] == ""
+
+
+def test_a_seed_that_the_study_has_is_named(tmp_path):
+    check = repeat_check(DRAWS + '#ZEN$ PARAM rng_seed = { 7 }\nmain("{rng_seed}")\n', tmp_path)
+    assert remarks(check, *SAME, (2, 2, {"cost": 16}))[3] == (
+        "repeats with rng_seed = 7 differ in cost (15 and 16): the program draws a seed of its own;"
+        " ZEN$ ASSIGN seed = @rng_seed gives it this one, or {rng_seed} in RUN"
+    )
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        DRAWS.replace("import random", ""),  # nothing speaks of chance
+        DRAWS.replace("REPEAT 3", "REPEAT 3 SEED s"),  # each repeat has a seed of its own
+        DRAWS.replace("METRIC cost", "METRIC cost_seconds"),
+        DRAWS.replace('(\\\\d+)"', '(\\\\d+)" UNIT "MB/s"'),
+    ],
+)
+def test_repeats_that_may_differ_are_left_in_peace(program, tmp_path):
+    later = (2, 2, {"cost": 16, "cost_seconds": 3}), (1, 3, {"cost": 99, "cost_seconds": 4})
+    assert not any(remarks(repeat_check(program, tmp_path), *SAME, *later))
+
+
+def test_what_is_declared_exact_is_to_be_the_same_in_any_program(tmp_path):
+    program = DRAWS.replace("import random", "").replace('(\\\\d+)"', '(\\\\d+)" EXACT')
+    assert remarks(repeat_check(program, tmp_path), *SAME)[2].startswith(
+        "repeats of one point differ in rate (1 and 2)"
+    )
+
+
+def test_the_end_of_a_run_says_that_repeats_differ(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "study.sh").write_text(
+        "# a random number\n"
+        '#ZEN$ RUN "echo cost $PPID$$"\n#ZEN$ REPEAT 2\n'
+        '#ZEN$ METRIC cost FROM stdout REGEX "cost (\\S+)"\n'
+    )
+    application = scan(["study.sh"])
+    points = select_points(application.space)
+    summary = run_locally(application, points, db=str(tmp_path / "zenturio.db"))
+    assert [remark.split(" (")[0] for remark in summary.remarks] == [
+        "repeats of one point differ in cost"
+    ]

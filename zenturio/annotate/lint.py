@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 from time import time_ns
 
+from zenturio.annotate.dialects.dialect import to_the_letter
 from zenturio.annotate.file_selection import IGNORE
 from zenturio.annotate.hole_search import ASSIGNMENT, Filler, Replacement, occurrences, replacements
 from zenturio.annotate.model import MEASURED, Annotated, Application, Assignment, Command, Hole
@@ -342,6 +343,75 @@ def _sets(assignment: Assignment, line: str) -> bool:
     return match is not None and not re.search(rf"(?<!\w){target}(?!\w)", line[match.end() :])
 
 
+_WORD_OF_TEXT = re.compile(r"(?=.*[^\W\d])[\w./+-][\w./+ -]*")
+"""A text that is no call, formula or quoted text; but it may be the name of a variable."""
+_CODE_WORD = re.compile(r"[^\W\d]\w*")
+_LITERALS = frozenset({"none", "null", "nil", "nullptr", "true", "false", "inf", "nan"})
+_MOST_QUOTED = 4
+"""Elements that a hint writes with their quotes."""
+
+
+def unquoted(application: Application) -> Iterator[Diagnostic]:
+    """An ASSIGN of bare words to a variable that holds a quoted text: ``move = swap``."""
+    parameters = {parameter.name: parameter for parameter in application.space.parameters}
+    for file in application.files:
+        # A word of a shell or a makefile needs no quotes, and gets those that it needs.
+        if file.dialect.quote is not to_the_letter or not file.dialect.verbatim:
+            continue
+        for assignment in file.assignments:
+            parameter = parameters.get(assignment.parameter)
+            texts = _texts(parameter) if parameter is not None else ()
+            words = [text for text in texts if _WORD_OF_TEXT.fullmatch(text)]
+            if words and (number := _quoted_line(file, assignment)) is not None:
+                variables = _code_words(file)
+                bare = [word for word in words if not _may_be_code(word, variables)]
+                if bare:
+                    yield _unquoted(file, assignment, texts, bare, number)
+
+
+def _quoted_line(file: Annotated, assignment: Assignment) -> int | None:
+    """The nearest line above, or else below, in which the target is a text in quotes."""
+    pattern, lines = _quoted_text(assignment), file.source.lines
+    above = range(assignment.line.first - 1, -1, -1)
+    below = range(assignment.line.last + 1, len(lines))
+    return next((number for number in (*above, *below) if pattern.search(lines[number])), None)
+
+
+def _quoted_text(assignment: Assignment) -> re.Pattern[str]:
+    """Matches ``move: str = "``, ``char *move = "``, and the quote as its group."""
+    target = re.escape(assignment.target)
+    return re.compile(rf"(?<!\w){target}(?!\w)[^=\n\"']*(?::=|=(?!=)|<-)\s*([\"'])")
+
+
+def _code_words(file: Annotated) -> set[str]:
+    """The names in a file, outside of its strings, comments and directives."""
+    text = file.source.text or ""
+    spans = Spans(text, file.dialect)
+    return {m[0] for m in _CODE_WORD.finditer(text) if spans.at(m.start()) is None}
+
+
+def _may_be_code(word: str, variables: set[str]) -> bool:
+    """Whether the language may know the word: a variable of the file, or a literal such as None."""
+    if _PLAIN_NUMBER.fullmatch(word) or word.lower() in _LITERALS:
+        return True
+    return any(match[0] in variables for match in _CODE_WORD.finditer(word))
+
+
+def _unquoted(
+    file: Annotated, assignment: Assignment, texts: Sequence[str], bare: Sequence[str], number: int
+) -> Diagnostic:
+    quoted = _quoted_text(assignment).search(file.source.lines[number])
+    assert quoted is not None, "the line was found by this pattern"
+    quote, around = (quoted[1], "'" if quoted[1] == '"' else '"')
+    elements = [f"{around}{quote}{t}{quote}{around}" if t in bare else t for t in texts]
+    written = ", ".join(elements[:_MOST_QUOTED]) + (", ..." if len(texts) > _MOST_QUOTED else "")
+    line = file.dialect.assign(assignment.target, bare[0])
+    message = f"this writes {line}, without the quotes that line {number + 1} has"
+    hint = f"write the quotes into the set: ASSIGN {assignment.target} = {{ {written} }}"
+    body = assignment.line.body
+    return warning(message, body.place(0, len(body.text)), hint)
+
+
 # What directives say
 
 _BRACES = re.compile(r"(?<![\${])\{([^\W\d]\w*)\}")
@@ -559,6 +629,7 @@ RULES: tuple[Rule, ...] = (
     repeated_numbers,
     blanks,
     overwritten,
+    unquoted,
     left_beside,
     ignored,
     environments,

@@ -152,7 +152,7 @@ def plot(
             chart, rows = result.chart, result.rows
     # A name of a study may hold a slash, which would name a folder here.
     path = out or Path(f"{'-'.join(chart_query.studies) or 'plot'}.html".replace("/", "-"))
-    facts: dict[str, Any] = {"picture": str(path), "kind": kind, "rows": rows}
+    facts: dict[str, Any] = {"file": str(path), "kind": kind, "rows": rows}
     if str(path) == TERMINAL:
         lines = render_text(chart)
         facts["lines"] = lines
@@ -198,7 +198,7 @@ def report(
     except OSError as error:
         raise PlaceError(f"cannot write {path}: {error.strerror}") from error
     pictures = sum(isinstance(block, ChartBlock) for block in parsed.blocks)
-    facts = {"file": str(path), "title": parsed.title, "pictures": pictures}
+    facts = {"file": str(path), "title": parsed.title, "charts": pictures}
     output.facts(facts) if json else typer.echo(f"{path}: {parsed.title}, charts: {pictures}")
 
 

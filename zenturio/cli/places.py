@@ -221,7 +221,7 @@ def _happened(folder: Path, digests: list[str], picture: Path | None, json: bool
         from zenturio.show.report_store import save
 
         save(jobs_gantt(host_events, _names(host_events)), picture)
-        facts: dict[str, Any] = {"picture": str(picture), "events": len(host_events)}
+        facts: dict[str, Any] = {"file": str(picture), "events": len(host_events)}
         output.facts(facts) if json else typer.echo(f"{picture}: {len(host_events)} events")
     elif json:
         output.facts([{n: getattr(e, n) for n in type(e).__slots__} for e in host_events])

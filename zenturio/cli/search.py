@@ -207,7 +207,7 @@ def explain(
         lines += ["", *render_text(chart)]
     elif out is not None:
         lines.append(f"chart: not written; {answer.reason}")
-    facts = answer.facts() | ({"picture": str(out)} if chart and out else {})
+    facts = answer.facts() | ({"file": str(out)} if chart and out else {})
     output.facts(facts) if json else typer.echo("\n".join(lines))
 
 
@@ -261,7 +261,7 @@ def sensitivity(
         _print_sensitivity(answer)
     lines = [] if out is None else _sensitivity_chart(study, answer, out)
     if json:
-        output.facts(answer.facts() | ({"picture": str(out)} if out is not None else {}))
+        output.facts(answer.facts() | ({"file": str(out)} if out is not None else {}))
     elif lines:
         typer.echo("\n".join(["", *lines]))
 

@@ -228,7 +228,7 @@ def _spread_of(kind: Aggregate) -> Mapping[str, Aggregate]:
     """Return the columns that say how far values are apart, and their aggregates."""
     if kind == "median":
         return {"low": "median_low", "high": "median_high"}
-    return {"deviation": "std", "least": "min"}
+    return {"deviation": "std", "least": "min", "greatest": "max"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +243,7 @@ class Grouping:
     """Parameters that vary inside of groups."""
     spread: Mapping[str, str]
     """Columns that say how far the values are apart: of a median ``low`` and ``high``, the ends of
-    its 95% interval, else ``deviation`` and ``least``; empty, if nobody asked."""
+    its 95% interval, else ``deviation``, ``least`` and ``greatest``; empty, if nobody asked."""
 
 
 def group_frame(

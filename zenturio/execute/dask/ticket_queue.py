@@ -28,7 +28,9 @@ class DaskOptions:
 
     address: str = setting("", "the scheduler's: dask://host:8786, or tls://host:8786")
     batch: str = setting(AUTO, "short experiments that travel together: a number, or auto")
-    grace: float = setting(2.0, "seconds from asking what is cancelled to end to killing it", low=0)
+    grace: float = setting(
+        2.0, "seconds that a cancelled experiment has to end before it is killed", low=0
+    )
     patience: float = setting(60.0, "seconds to wait for a scheduler, and for workers", low=1)
     ca: str = setting("", "tls: the file with the CA certificate")
     cert: str = setting("", "tls: the file with our certificate")

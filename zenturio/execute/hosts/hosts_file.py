@@ -142,50 +142,52 @@ class HostsOptions:
     )
     drain: int = setting(
         3,
-        "a host that could not run so many different experiments in a row gets no more; 0: never",
+        "a host that fails to run this many different experiments in a row gets no more; 0: never",
         low=0,
         high=1000,
     )
     then: Literal["reschedule", "stop"] = setting(
-        "reschedule", "what follows when no retries are left: another host, or the study ends"
+        "reschedule", "what happens when no retries are left: another host, or the study ends"
     )
     contract: float = setting(
         0.0,
-        "an iteration longer by this part than those before breaks the contract; 0: none does",
+        "an iteration longer than the earlier ones by this share breaks the contract; 0: none does",
         read=_read_amount,
     )
     breaches: int = setting(
-        1, "so many long iterations in a row break the contract", low=0, high=1000
+        1, "number of long iterations in a row that breaks the contract", low=0, high=1000
     )
     gain: float = setting(
         0.0,
-        "a job moves to a host that ends it earlier by this part of what is left; 0: never",
+        "a job moves to a host that would save this share of its remaining time; 0: never",
         read=_read_amount,
     )
     migrations: int = setting(
         5, "how often one job may move, failures not counted", low=0, high=1000
     )
     restart: tuple[str, ...] = setting(
-        (), "files that go with a job when it moves, else it begins again", read=_read_names
+        (),
+        "files that move with a job; without them it starts from the beginning",
+        read=_read_names,
     )
     checkpoint: float = setting(
         0.0, "seconds between two copies of restart files to here; 0: none", read=_read_amount
     )
     returns: float = setting(
-        2.0**31, "bytes of files that come back of one attempt", read=_read_amount
+        2.0**31, "maximum size of the files that one attempt returns, in bytes", read=_read_amount
     )
     variants: tuple[str, ...] = setting(
         (), "files for one sort of hosts, such as bin/solver.{host.arch}", read=_read_names
     )
     require: Expression | None = setting(
-        None, "what every host must be, besides what REQUIRE says", read=_read_expression
+        None, "condition that every host must meet, besides REQUIRE", read=_read_expression
     )
     rank: Expression | None = setting(
-        None, "what is better where no RANK says it; the speed, by default", read=_read_expression
+        None, "what is better if there is no RANK; by default the speed", read=_read_expression
     )
     prolog: str = setting("prolog", "the module that moves files there", read=_read_module)
     wrapper: str = setting("wrapper", "the module that starts a job", read=_read_module)
-    epilog: str = setting("epilog", "the module that fetches what a job left", read=_read_module)
+    epilog: str = setting("epilog", "the module that fetches the files of a job", read=_read_module)
     selector: str = setting("selector", "the module that chooses a host", read=_read_module)
     evaluator: str = setting("evaluator", "the module that judges progress", read=_read_module)
     discover: str = setting(

@@ -137,8 +137,8 @@ class _Flexible:
 class MoldableJobs(_Flexible):
     """Start each job on its share of what is free, and never change it (moldable jobs).
 
-    Jobs start in the order of submission; those that wait share the free processors evenly, as far
-    as each may have more or fewer than it asked for. For programs that take their number of
+    Jobs start in the order of submission; those that wait share the free processors evenly,
+    within the bounds of each job. For programs that take their number of
     processors when they start. Not for jobs that need exactly what they ask for: use easy. Cost:
     events x running jobs. W. Cirne, F. Berman: Using moldability to improve the performance of
     supercomputer jobs. JPDC 62(10), 2002, in a simpler form.

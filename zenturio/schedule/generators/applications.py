@@ -116,7 +116,7 @@ class Application:
 
     name: str = setting("montage", f"one of {', '.join(_RECIPES)}")
     inputs: int = setting(10, "inputs: tasks of a wide stage", low=1, high=1_000_000)
-    spread: float = setting(0.4, "by which part times and sizes differ", low=0, high=0.9)
+    spread: float = setting(0.4, "relative spread of times and sizes", low=0, high=0.9)
     machines: int = setting(8, "machines", low=1, high=100_000)
 
     def count(self) -> int:

@@ -61,7 +61,7 @@ class TraceRecipe:
 
     trace: str = setting("", "the file of the workflow that is scaled")
     tasks: int = setting(1000, "tasks", low=1, high=MAX_RECIPE_TASKS)
-    noise: float = setting(0.05, "by which part work and data vary", low=0, high=0.9)
+    noise: float = setting(0.05, "relative spread of work and data", low=0, high=0.9)
 
     def count(self) -> int:
         return self.tasks

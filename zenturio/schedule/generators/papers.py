@@ -42,7 +42,7 @@ class Wien2k:
     kpoints: int = setting(50, "k-points, each an LAPW1 and an LAPW2", low=1, high=1_000_000)
     atoms: int = setting(64, "atoms: A", low=1, high=100_000)
     size: int = setting(5000, "size of the matrix: N", low=1, high=1_000_000)
-    spread: float = setting(0.1, "by which part k-points differ in work", low=0, high=0.9)
+    spread: float = setting(0.1, "relative spread of the work of k-points", low=0, high=0.9)
     lapw0: float = setting(0.5, "work of LAPW0, in LAPW1s", low=0, high=1000)
     rest: float = setting(0.05, "work of LCORE, FERMI, mixer and test, in LAPW1s", low=0, high=1000)
     loop: bool = setting(False, "with the edge from the test of convergence back to LAPW0")
@@ -140,8 +140,10 @@ class KwaveSettings:
     nodes: int = setting(64, "nodes of the cluster", low=1, high=100_000)
     seconds: float = setting(3600.0, "of a simulation on one node", low=1e-6, high=1e9)
     processing: float = setting(60.0, "seconds to process a file on one node", low=1e-6, high=1e9)
-    steps: float = setting(0.25, "by which part simulations differ in time steps", low=0, high=0.9)
-    noise: float = setting(0.05, "by which part processors differ", low=0, high=0.9)
+    steps: float = setting(
+        0.25, "relative spread of the time steps of simulations", low=0, high=0.9
+    )
+    noise: float = setting(0.05, "relative spread of the speeds of processors", low=0, high=0.9)
     exponent: float = setting(_EXPONENT, "2^k nodes are 2^(exponent k) as fast", low=0.1, high=1)
     serial: float = setting(0.0, "part of a simulation that nodes do not share", low=0, high=1)
 
@@ -498,7 +500,7 @@ TaskRow = tuple[str, float, tuple[str, ...]]
 
 @dataclass(frozen=True)
 class _BioinformaticsWorkflow:
-    spread: float = setting(0.0, "by which part durations differ", low=0, high=0.9)
+    spread: float = setting(0.0, "relative spread of durations", low=0, high=0.9)
 
     def made(self, name: str, rows: list[TaskRow], seed: int) -> Instance:
         factors = np.random.default_rng(seed).uniform(1 - self.spread, 1 + self.spread, len(rows))

@@ -33,11 +33,11 @@ class _RandomGraph(ABC):
 
     tasks: int = setting(100, "tasks", low=1, high=_MAX_TASKS)
     work: float = setting(20.0, "mean work, in seconds", low=0, high=1e9)
-    spread: float = setting(0.75, "by which part work differs", low=0, high=1)
+    spread: float = setting(0.75, "relative spread of the work", low=0, high=1)
     whole: bool = setting(False, "work in whole seconds, as in the Standard Task Graph set")
     ccr: float = setting(0.5, "time of a transfer by time of a task", low=0, high=1e6)
     machines: int = setting(8, "machines", low=1, high=100_000)
-    heterogeneity: float = setting(0.5, "by which part speeds differ", low=0, high=0.99)
+    heterogeneity: float = setting(0.5, "relative spread of the speeds", low=0, high=0.99)
     unrelated: bool = setting(False, "a task's times on the machines have nothing in common")
 
     def count(self) -> int:

@@ -446,10 +446,10 @@ class Foft(_OnlineAlgorithm):
     """Run the workflow with the greatest expected slowdown first: finish-time fairness (FOFT).
 
     The slowdown is the one it would have if only its remaining tasks ran from now on, relative to
-    its makespan alone. With aging-exp the fairest, and second to srpt in the mean. Not for streams
-    of huge workflows: the rest of each is planned again at each event. Cost: events x active tasks
-    x processors. R. Bolze, F. Desprez, B. Isnard: Evaluation of online multi-workflow heuristics
-    based on list-scheduling algorithms. GWENDIA L3.3 (ANR-06-MDCA-009).
+    its makespan alone. With aging-exp it is the fairest; its mean is second to srpt's. Not for
+    streams of huge workflows: the rest of each is planned again at each event. Cost: events x
+    active tasks x processors. R. Bolze, F. Desprez, B. Isnard: Evaluation of online multi-workflow
+    heuristics based on list-scheduling algorithms. GWENDIA L3.3 (ANR-06-MDCA-009).
     """
 
     policy = "foft"

@@ -193,7 +193,7 @@ class Online51:
     work.
     """
 
-    spread: float = setting(0.0, "by which part durations differ", low=0, high=0.9)
+    spread: float = setting(0.0, "relative spread of durations", low=0, high=0.9)
     every: float = setting(12.0, "seconds between two workflows of a series", low=0)
 
     def stream(self, seed: int) -> WorkflowStream:

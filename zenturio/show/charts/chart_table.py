@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -39,6 +40,23 @@ _AGGREGATE_LABELS = {
 def _aggregate_label(aggregate: Aggregate) -> str:
     """Return what an aggregate is called in a title, with a place for the metric."""
     return _AGGREGATE_LABELS.get(aggregate, f"{aggregate} of {{}}")
+
+
+_SHARE_UNITS = frozenset({"share", "fraction", "probability"})
+_SHARE_NAME = re.compile(
+    r"(?:^|_)(?:share|fraction|probability|efficiency|accuracy|precision|recall|f1|auc|coverage"
+    r"|utili[sz]ation|occupancy|hit_rate|miss_rate|error_rate|success_rate)(?:_|$)",
+    re.IGNORECASE,
+)
+"""Names of metrics that are parts of a whole."""
+
+
+def _most(name: str, unit: str) -> float:
+    """Return what no value of a metric exceeds, as its unit says, or else its name."""
+    if unit in ("%", "percent"):
+        return 100.0
+    is_share = unit in _SHARE_UNITS or (not unit and _SHARE_NAME.search(name) is not None)
+    return 1.0 if is_share else math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,16 +278,31 @@ class ChartTable:
                 short = f", where {_LEAST_VALUES} values are" if few else ""
                 self.notes.append(f"bars: {names[errors]}{short}")
             return cells
-        # What is never negative, as a time or a count, has no mean below 0 either.
-        is_cut = any(cell.low < 0 for cell in cells.values()) and self._least() >= 0
-        if is_cut:
-            cells = {key: replace(c, low=max(c.low, 0.0)) for key, c in cells.items()}
-        self.notes.append(f"bars: {names[errors]}{', cut at 0' if is_cut else ''}")
+        low, high = self._bounds()
+        ends = [f"{low:g}"] if any(cell.low < low for cell in cells.values()) else []
+        ends += [f"{high:g}"] if any(cell.high > high for cell in cells.values()) else []
+        if ends:
+            cells = {
+                key: replace(cell, low=max(cell.low, low), high=min(cell.high, high))
+                for key, cell in cells.items()
+            }
+        cut = f", cut at {' and '.join(ends)}" if ends else ""
+        self.notes.append(f"bars: {names[errors]}{cut}")
         return cells
 
-    def _least(self) -> float:
-        """Return the least value of the metric."""
-        return float(self.parts["value"].min())
+    def _bounds(self) -> tuple[float, float]:
+        """Return the range that the metric cannot leave, as far as its values and name tell it.
+
+        What is never negative, as a time or a count, has no mean below 0 either; and a share has
+        none above 1, or above 100 %.
+        """
+        least, greatest = self._range()
+        most = _most(self.query.metric, self.unit(self.query.metric))
+        return 0.0 if least >= 0 else -math.inf, most if greatest <= most else math.inf
+
+    def _range(self) -> tuple[float, float]:
+        """Return the least and the greatest value of the metric."""
+        return float(self.parts["value"].min()), float(self.parts["value"].max())
 
     def _has_repeats(self, keys: tuple[str, ...]) -> bool:
         return bool(self.parts.duplicated(list(keys)).any())
@@ -358,8 +391,9 @@ class GroupedTable(ChartTable):
     def _hidden_parameters(self) -> list[str]:
         return list(self._grouping.hidden)
 
-    def _least(self) -> float:
-        return float(self.frame[self._grouping.spread["least"]].min())
+    def _range(self) -> tuple[float, float]:
+        spread = self._grouping.spread
+        return float(self.frame[spread["least"]].min()), float(self.frame[spread["greatest"]].max())
 
     def _aggregate(self, keys: tuple[str, ...], errors: Errors) -> dict[tuple[Any, ...], Cell]:
         rows, values = self.frame[self._grouping.rows], self.frame[self._grouping.value]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from zenturio.annotate.commands import undeclared_programs
-from zenturio.annotate.model import MEASURED, Application, Goal, Metric
+from zenturio.annotate.model import MEASURED, Annotated, Application, Goal, Metric
 from zenturio.errors import ExpressionError
 from zenturio.experiment import Experiment, MachineKind, MetricValue, Missing, Outcome, Series
 from zenturio.experiment.experiment import SUCCEEDED, log_end, missing_names, missing_reasons
@@ -369,6 +370,93 @@ def scalars(metrics: Mapping[str, MetricValue]) -> dict[str, Value]:
     }
 
 
+# Repeats that are to give the same, and do not.
+
+_MEASURED_NAME = re.compile(
+    r"time|sec|wall|elapsed|latenc|flop|rate|speed|band|through|per_s|[fi]ps|clock|cycle|hz"
+    r"|mem|rss|bytes|energy|power|watt|joule|temp|(?:^|_)(?:t|s|ms|us|ns)(?:$|_)",
+    re.IGNORECASE,
+)
+"""Names of metrics that a machine measures anew in each run, whatever the program computes."""
+_MEASURED_UNIT = re.compile(
+    r".*/\s*(?:s|sec|min|h)|[mun]?s|sec|min|h|d|[kMGT]?Hz|[kKMGT]?i?B|J|W|°?C"
+)
+_RANDOM = re.compile(
+    r"s?rand\w*|\w*random\w*|\w*seed\w*|mt19937\w*|\w*rng\w*|runif|rnorm", re.IGNORECASE
+)
+"""Words of programs that draw random numbers."""
+_MOST_POINTS = 10_000
+"""Points of which a repeat is remembered."""
+
+
+class RepeatCheck:
+    """Finds out whether repeats of one point, to which nothing gives a seed, differ in a result.
+
+    Times differ in any case; so only metrics count that are declared EXACT or, where the program
+    speaks of random numbers or a parameter is called a seed, that look like no measurement.
+    """
+
+    def __init__(self, application: Application) -> None:
+        self._count = application.repeat.count
+        names = [p.name for p in application.space.parameters if "seed" in p.name.lower()]
+        self._seed = names[0] if names else ""
+        draws = bool(names) or any(_is_random(file) for file in application.files)
+        self._metrics = [
+            metric.name
+            for metric in application.metrics
+            if metric.exact or (draws and not _is_measurement(metric))
+        ]
+        # With a seed of REPEAT each run has another one; `zen check` says if nothing uses it.
+        self._is_over = application.repeat.seed is not None or not self._metrics or self._count < 2
+        self._first: dict[tuple[Value, ...], tuple[MetricValue | None, ...]] = {}
+
+    def see(self, experiment: Experiment, outcome: Outcome) -> str:
+        """Learn of one that succeeded; return what is to be said, once."""
+        if self._is_over or experiment.repeat < 1:
+            return ""
+        point = tuple(experiment.values.values())
+        values = tuple(outcome.metrics.get(name) for name in self._metrics)
+        if len(self._first) < _MOST_POINTS:
+            first = self._first.setdefault(point, values)
+        else:
+            first = self._first.get(point, values)
+        for name, one, other in zip(self._metrics, first, values, strict=True):
+            is_measured = isinstance(one, int | float | str) and isinstance(
+                other, int | float | str
+            )
+            if is_measured and str(one) != str(other):  # NaN is not equal to itself
+                self._is_over, self._first = True, {}
+                return self._remark(experiment, f"{name} ({one} and {other})")
+        return ""
+
+    def _remark(self, experiment: Experiment, difference: str) -> str:
+        if self._seed:
+            seed = f"{self._seed} = {experiment.values.get(self._seed)}"
+            return (
+                f"repeats with {seed} differ in {difference}: the program draws a seed of its own;"
+                f" ZEN$ ASSIGN seed = @{self._seed} gives it this one, or {{{self._seed}}} in RUN"
+            )
+        return (
+            f"repeats of one point differ in {difference}: the program draws a seed of its own;"
+            f" ZEN$ REPEAT {self._count} SEED seed and ZEN$ ASSIGN seed = @seed, or {{seed}} in"
+            " RUN, give it one"
+        )
+
+
+def _is_random(file: Annotated) -> bool:
+    return _RANDOM.search(file.source.text or "") is not None
+
+
+def _is_measurement(metric: Metric) -> bool:
+    """Whether a metric differs by run though the program computes the same."""
+    return bool(
+        metric.observed
+        or metric.formula is not None
+        or _MEASURED_UNIT.fullmatch(metric.unit)
+        or _MEASURED_NAME.search(metric.name)
+    )
+
+
 LINES = 5
 """Of the end of what a failed experiment said."""
 
@@ -384,10 +472,12 @@ class RunCounts:
         programs: ProgramHistory | None = None,
         *,
         is_one_machine: bool = False,
+        repeat_check: RepeatCheck | None = None,
     ) -> None:
         self._study = study
         self._slots = slots
         self._is_one_machine = is_one_machine
+        self._repeat_check = repeat_check
         self._meter = RateMeter()
         self._best = BestScore(goals)
         self._failures: dict[str, FailureGroup] = {}
@@ -523,6 +613,8 @@ class RunCounts:
             self._has_succeeded = True
             if outcome.status == "ok":
                 self._best.see(experiment, outcome)
+                if self._repeat_check and (remark := self._repeat_check.see(experiment, outcome)):
+                    self._remark(remark)
         else:
             count_failure(self._failures, experiment, outcome)
 

@@ -39,6 +39,7 @@ from zenturio.study.driver.progress import (
     LINES,
     FailureGroup,
     ProgramHistory,
+    RepeatCheck,
     RunCounts,
     RunProgress,
     RunSummary,
@@ -129,6 +130,7 @@ class StudyDriver:
         round_: int | None = None,
         observers: Observers | None = None,
         unrecorded: UnrecordedOutcomes | None = None,
+        repeat_check: RepeatCheck | None = None,
     ) -> None:
         """With *kinds* only results of these machines count as cached, with *round_* its.
 
@@ -163,6 +165,7 @@ class StudyDriver:
             goals,
             programs,
             is_one_machine=getattr(executor, "machine", None) is not None,
+            repeat_check=repeat_check,
         )
         self._in_flight: InFlight
         self._records: StudyRecords

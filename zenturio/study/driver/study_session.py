@@ -41,6 +41,7 @@ from zenturio.study.driver.measurement_plan import (
 from zenturio.study.driver.progress import (
     PROGRAMS,
     ProgramHistory,
+    RepeatCheck,
     RunPlan,
     RunProgress,
     RunSummary,
@@ -523,6 +524,7 @@ class StudySession:
                     round_=round_,
                     observers=observers,
                     unrecorded=self._unrecorded(round_),
+                    repeat_check=RepeatCheck(self.application),
                 )
 
             runs = DriversInTurn(places, driver, self.experiments, listener)

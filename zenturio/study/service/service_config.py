@@ -180,14 +180,14 @@ class ServiceConfig:
         None, "the Unix socket at which its pages are, instead of a port", read=_path
     )
     proxy_user: str = setting(
-        "", "who of this machine may connect to the socket, beside you and root", read=_text
+        "", "user of this machine who may connect to the socket, besides you and root", read=_text
     )
     header: str = setting("", "the header in which a proxy names the user", read=_header)
     proxy_secret: str = setting(
         "", "the hash of the secret of the proxy", read=_secret, is_secret=True
     )
-    proxies: tuple[str, ...] = setting((), "from where the proxy comes", read=_addresses)
-    names: tuple[str, ...] = setting((), "by which names this machine is called", read=_texts)
+    proxies: tuple[str, ...] = setting((), "addresses of the proxy", read=_addresses)
+    names: tuple[str, ...] = setting((), "host names under which the pages are served", read=_texts)
     users: Mapping[str, ServiceUser] = setting(
         dict, "who may log in, and do what", read=_users, is_secret=True
     )

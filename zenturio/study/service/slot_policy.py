@@ -148,7 +148,7 @@ class UserShare:
     weight: float = setting(1.0, "share of the slots in proportion to others", low=0.001, high=1e6)
     priority: int = setting(0, "users of higher priority are served before all others")
     slots: int | None = setting(None, "most slots of a place at a time", low=1)
-    active: int = setting(16, "most studies at work at a time", low=1)
+    active: int = setting(16, "maximum number of studies that run at the same time", low=1)
 
 
 @dataclass(frozen=True, slots=True)
