@@ -12,6 +12,11 @@ loaded, signals that come early) wants a start, and tests of that make their own
     driver = Command("run", "first.py", cwd=tmp_path)   # one that runs beside the test
 
 has the number of its process as ``pid``, which may be killed.
+
+    driver = Program(None, "run", "first.py", cwd=tmp_path)
+
+is ``zen`` as subprocess.Popen has it, with pipes that are read while it runs; instead of None it may be
+the path of another script that drives studies.
 """
 
 import atexit
@@ -20,7 +25,9 @@ import importlib
 import json
 import os
 import pkgutil
+import random
 import resource
+import runpy
 import select
 import signal
 import socket
@@ -28,7 +35,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -112,16 +119,82 @@ class Command:
         return said
 
 
+class Program:
+    """The Python program *script*, or ``zen``, with *words*, which runs while the test goes on."""
+
+    def __init__(
+        self,
+        script: Path | None,
+        *words: object,
+        cwd: Path,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self._wire, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            socket.send_fds(_first(), [b"{}"], [theirs.fileno()])
+        ends = [os.pipe() for _ in range(2)]
+        self.stdout, self.stderr = (os.fdopen(ours) for ours, _ in ends)
+        self._said = ("", "")
+        streams = [os.fdopen(theirs, "w") for _, theirs in ends]
+        _send(self._wire, words, cwd, streams, [0, 0], str(script or ""), environment)
+        for each in streams:
+            each.close()
+        self.pid = _answer(self._wire)
+        self.returncode: int | None = None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Its exit code, when it has ended."""
+        if self.returncode is None:
+            if not select.select([self._wire], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired(str(self.pid), timeout or 0)
+            self.returncode = _answer(self._wire)
+            self._wire.close()
+        return self.returncode
+
+    def poll(self) -> int | None:
+        """The exit code, if it has ended."""
+        with suppress(subprocess.TimeoutExpired):
+            self.wait(0)
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        """Send it a signal, unless it has ended."""
+        if self.poll() is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """Kill it, unless it has ended."""
+        self.send_signal(signal.SIGKILL)
+
+    def communicate(self) -> tuple[str, str]:
+        """What it has said on its two streams and was not read, when it has ended."""
+        if not self.stdout.closed:
+            errors: list[str] = []
+            with self.stdout, self.stderr:
+                reads = threading.Thread(target=lambda: errors.append(self.stderr.read()))
+                reads.start()
+                out = self.stdout.read()
+                reads.join()
+            self._said = out, errors[0]
+        self.wait()
+        return self._said
+
+
 def _send(
     wire: socket.socket,
     words: Sequence[object],
     cwd: Path,
-    streams: list[IO[str]],
+    streams: Sequence[IO[str]],
     limits: list[int],
+    script: str = "",
+    environment: Mapping[str, str] | None = None,
 ) -> None:
-    environment = dict(os.environ)
-    asked = {"words": [*map(str, words)], "cwd": str(cwd), "environment": environment}
-    request = json.dumps({**asked, "limits": limits}).encode()
+    asked = {
+        "script": script, "words": [*map(str, words)], "cwd": str(cwd), "limits": limits,
+        "environment": dict(os.environ if environment is None else environment),
+    }  # fmt: skip
+    request = json.dumps(asked).encode()
     socket.send_fds(wire, [request], [file.fileno() for file in streams])
 
 
@@ -146,8 +219,8 @@ def _first() -> socket.socket:
     return ours
 
 
-def _serve(wire: socket.socket) -> None:
-    """Answers with exit codes; returns in the copies, which are to run the command."""
+def _serve(wire: socket.socket) -> str:
+    """Answers with exit codes; returns in the copies, which are to run the command: a script, or ``zen``."""
     gc.freeze()
     while True:
         request, streams, *_ = socket.recv_fds(wire, LARGEST, 2)
@@ -161,7 +234,7 @@ def _serve(wire: socket.socket) -> None:
                 wire = socket.socket(fileno=streams[0])
                 continue
             _become(asked, streams)
-            return
+            return asked["script"]
         for each in streams:
             os.close(each)
         if asked:
@@ -184,7 +257,10 @@ def _become(asked: dict, streams: list[int]) -> None:
     os.chdir(asked["cwd"])
     os.environ.clear()
     os.environ.update(asked["environment"])
-    sys.argv = ["-c", *asked["words"]]
+    sys.argv = [asked["script"] or "-c", *asked["words"]]
+    random.seed()
+    for each in failpoints._declared.values():
+        each._left = failpoints._asked(each.name)
 
 
 def _modules() -> Iterator[str]:
@@ -196,13 +272,18 @@ def _modules() -> Iterator[str]:
         yield from (module for module in found if ".examples." not in module)  # programs of users
 
 
-def _run() -> None:
-    """Run the command and end as Python does, but for freeing all that was loaded: it takes longer
+def _run(script: str) -> None:
+    """Run *script*, or ``zen``, and end as Python does, but for freeing all that was loaded: it takes longer
     than most commands do.
     """
     code: object = 1
     try:
-        importlib.import_module("zenturio.cli").main()
+        if script:
+            path = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+            sys.path[:1] = [str(Path(script).parent), *filter(None, path)]
+            runpy.run_path(script, run_name="__main__")
+        else:
+            importlib.import_module("zenturio.cli").main()
         code = 0
     except SystemExit as error:
         code = error.code
@@ -226,5 +307,5 @@ if __name__ == "__main__":
     sys.path[0] = str(Path(sys.executable).parent)
     for name in (*_modules(), *PACKAGES):
         importlib.import_module(name)
-    _serve(socket.socket(fileno=int(sys.argv[1])))
-    _run()
+    failpoints = importlib.import_module("zenturio.failpoints")
+    _run(_serve(socket.socket(fileno=int(sys.argv[1]))))

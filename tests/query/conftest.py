@@ -1,5 +1,6 @@
 """Studies to be queried, in each kind of database."""
 
+from contextlib import contextmanager
 from dataclasses import replace
 from hashlib import blake2b
 
@@ -22,6 +23,31 @@ def repository(request, tmp_path):
     grant_reading(found)
     yield found
     found.close()
+
+
+@contextmanager
+def new_repository(request, folder):
+    """An empty repository of the kind that *request* names, for a fixture that tests share."""
+    if request.param == "sqlite":
+        url, server = folder.mktemp("shared") / "zenturio.db", None
+    else:
+        server = request.getfixturevalue("postgres")
+        url = server.ready_url()
+    found = open_repository(url)
+    grant_reading(found)
+    try:
+        yield found
+    finally:
+        found.close()
+        if server:
+            server.drop_ready(url)
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def shared_repository(request, tmp_path_factory):
+    """A repository for the tests of a module, which read it and do not change it."""
+    with new_repository(request, tmp_path_factory) as found:
+        yield found
 
 
 @pytest.fixture

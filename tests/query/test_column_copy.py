@@ -101,7 +101,11 @@ CONDITIONS = [
 ]  # fmt: skip
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=settings.default.max_examples * 25 // 100,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
 @given(
     by=st.lists(st.sampled_from([*PARAMETERS, "repeat"]), unique=True, max_size=3),
     aggregates=st.lists(

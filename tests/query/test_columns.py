@@ -25,11 +25,11 @@ class TestDuration(ColumnContract):
         return Duration()
 
 
-@pytest.fixture
-def measured(repository):
+@pytest.fixture(scope="module")
+def measured(shared_repository):
     rows = [{"n": 1, "wtime": 4.0}, {"n": 2, "wtime": 2.0}, {"n": 3}]
-    fill(repository, "s", {"n": "int"}, {"wtime": "real s", "gflops": "real"}, rows)
-    return repository
+    fill(shared_repository, "s", {"n": "int"}, {"wtime": "real s", "gflops": "real"}, rows)
+    return shared_repository
 
 
 @pytest.fixture

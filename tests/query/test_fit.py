@@ -214,7 +214,7 @@ def test_least_squares_of_a_power_beat_those_of_its_logarithm():
     st.lists(st.integers(-1000, 1000), min_size=2, max_size=2),
     st.sets(st.integers(1, 100), min_size=4, max_size=8),
 )
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=settings.default.max_examples * 50 // 100, deadline=None)
 def test_a_line_through_whole_numbers_is_found_exactly(coefficients, xs):
     a, b = coefficients
     x = np.array(sorted(xs), dtype=float)

@@ -11,15 +11,15 @@ from zenturio.query.select_statement import StudySelect
 from zenturio.record import DriverProcess, Field, StudyDefinition, column_copy
 
 
-@pytest.fixture
-def rounds(repository):
+@pytest.fixture(scope="module")
+def rounds(shared_repository):
     """Two rounds on two kinds of machine: the second round has the first half of the points."""
     definition = StudyDefinition((Field("n", "int"),), (Field("y", "int"),))
-    repository.open("s", definition)
-    lease = repository.acquire_lease("s", DriverProcess.current(), seconds=600)
+    shared_repository.open("s", definition)
+    lease = shared_repository.acquire_lease("s", DriverProcess.current(), seconds=600)
     for round_, points in ((1, 8), (2, 4)):
         if round_ == 2:
-            repository.begin_round("s")
+            shared_repository.begin_round("s")
         written = []
         for n in range(points):
             digest = blake2b(f"{n}".encode(), digest_size=16).hexdigest()
@@ -29,9 +29,9 @@ def rounds(repository):
             outcome = Outcome(digest, status, "", {"y": n}, 1, "kofel", 1.0, 2.0, machine=kind)
             point = Experiment(digest, n, repeat, {"n": n}, (), (), {}, None, Recipe())
             written.append((point, outcome))
-        repository.add_results("s", lease.number, written)
-    repository.release_lease(lease)
-    return repository
+        shared_repository.add_results("s", lease.number, written)
+    shared_repository.release_lease(lease)
+    return shared_repository
 
 
 @pytest.mark.parametrize("round_", ["", "all", 1, 2])
@@ -55,30 +55,35 @@ def test_rows_are_counted_only_where_a_condition_is_put(rounds, monkeypatch):
     assert len(counted) == 2
 
 
-@pytest.fixture
-def large(repository, monkeypatch):
-    """A study of 2,000 results that counts as a large one, without a columnar copy."""
+@pytest.fixture(scope="module")
+def large_study(shared_repository):
     definition = StudyDefinition((Field("n", "int"),), (Field("y", "int"),))
-    repository.open("s", definition)
-    lease = repository.acquire_lease("s", DriverProcess.current(), seconds=600)
+    shared_repository.open("large", definition)
+    lease = shared_repository.acquire_lease("large", DriverProcess.current(), seconds=600)
     written = []
     for n in range(2_000):
-        digest = blake2b(f"{n}".encode(), digest_size=16).hexdigest()
+        digest = blake2b(f"large {n}".encode(), digest_size=16).hexdigest()
         status = "failed" if n % 10 == 0 else "ok"
         outcome = Outcome(digest, status, "", {"y": n % 7}, 1, "kofel", 1.0, 2.0)
         point = Experiment(digest, n, 1, {"n": n}, (), (), {}, None, Recipe())
         written.append((point, outcome))
-    repository.add_results("s", lease.number, written)
-    repository.release_lease(lease)
+    shared_repository.add_results("large", lease.number, written)
+    shared_repository.release_lease(lease)
+    return shared_repository
+
+
+@pytest.fixture
+def large(large_study, monkeypatch):
+    """A study of 2,000 results that counts as a large one, without a columnar copy."""
     monkeypatch.setattr(column_copy, "COPY_ROWS", 2_000)
     monkeypatch.setattr(study_table, "COUNTED_ROWS", 1_000)
-    return repository
+    return large_study
 
 
 def test_a_condition_on_a_large_study_is_asked_of_a_sample_unless_the_rows_are_to_be_counted(large):
-    counted = results(large, "s", where="y == 3", limit=5)
+    counted = results(large, "large", where="y == 3", limit=5)
     assert (counted.found, counted.is_estimate) == (257, False)
-    table = results(large, "s", where="y == 3", limit=5, exact=False)
+    table = results(large, "large", where="y == 3", limit=5, exact=False)
     assert table.is_estimate
     assert table.rows == counted.rows
     assert 257 * 0.7 < table.found < 257 * 1.3
@@ -93,7 +98,7 @@ def test_a_condition_on_a_large_study_is_asked_of_a_sample_unless_the_rows_are_t
 )
 def test_no_number_is_estimated_that_is_known_at_once(large, where, limit):
     estimated, counted = (
-        results(large, "s", where=where, limit=limit, exact=e) for e in (False, True)
+        results(large, "large", where=where, limit=limit, exact=e) for e in (False, True)
     )
     assert estimated == counted
     assert not estimated.is_estimate

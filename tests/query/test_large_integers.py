@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from query.conftest import fill
+from query.conftest import fill, new_repository
 from zenturio.query import results
 from zenturio.query.frames import as_reals, group_frame, study_frame, varying_parameters
 from zenturio.query.listing import query_listing
@@ -24,22 +24,23 @@ def _among_reals(near):
     return [near, near + 1, near, float(near + 2**20), -near - 1, 7, 0.5, 2**53 + 1]
 
 
-@pytest.fixture(params=[70, 62], ids=["beyond 63 bits", "within 63 bits"])
+@pytest.fixture(scope="module", params=[70, 62], ids=["beyond 63 bits", "within 63 bits"])
 def near(request):
     return 2**request.param
 
 
-@pytest.fixture(params=[_alike, _among_reals], ids=["alike", "among reals"])
+@pytest.fixture(scope="module", params=[_alike, _among_reals], ids=["alike", "among reals"])
 def values(request, near):
     return request.param(near)
 
 
-@pytest.fixture
-def study(repository, values):
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def study(request, tmp_path_factory, values):
     rows = [{"n": v, "t": i} for i, v in enumerate(values)]
     kind = "int" if float not in map(type, values) else ""
-    fill(repository, "s", {"n": kind}, {"t": "real"}, rows)
-    return repository
+    with new_repository(request, tmp_path_factory) as repository:
+        fill(repository, "s", {"n": kind}, {"t": "real"}, rows)
+        yield repository
 
 
 def _chosen(study, where):

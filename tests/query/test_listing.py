@@ -146,7 +146,9 @@ def test_what_is_not_there_is_named(sqlite):
 
 
 @settings(
-    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=settings.default.max_examples * 20 // 100,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(sort=st.lists(st.sampled_from(["n", "-threads", "solver", "-wtime"]), max_size=3))
 def test_every_order_holds_each_experiment_once(sqlite, sort):

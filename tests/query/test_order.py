@@ -35,10 +35,10 @@ def rows():
     return found
 
 
-@pytest.fixture
-def study(repository):
-    fill(repository, "ties", PARAMETERS, METRICS, rows())
-    return repository
+@pytest.fixture(scope="module")
+def study(shared_repository):
+    fill(shared_repository, "ties", PARAMETERS, METRICS, rows())
+    return shared_repository
 
 
 def key(name, *, falling=False):

@@ -13,10 +13,10 @@ from zenturio.query.select_results import results
 from zenturio.record import SEED_KIND, Field
 
 
-@pytest.fixture
-def study(repository):
-    fill(repository, "matmul", PARAMETERS, METRICS, matmul())
-    return repository
+@pytest.fixture(scope="module")
+def study(shared_repository):
+    fill(shared_repository, "matmul", PARAMETERS, METRICS, matmul())
+    return shared_repository
 
 
 def ok(where=lambda row: True):

@@ -158,7 +158,9 @@ def conditions():
 
 @given(st.one_of(conditions(), numbers()))
 @settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=settings.default.max_examples * 150 // 100,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 def test_any_expression_is_answered_as_in_the_language(reader, text):
     try:

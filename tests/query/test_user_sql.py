@@ -9,17 +9,17 @@ from zenturio.errors import InputError
 from zenturio.query.raw_query import raw, with_names_in_backticks
 
 
-@pytest.fixture
-def study(repository):
-    fill(repository, "matmul", PARAMETERS, METRICS, matmul())
+@pytest.fixture(scope="module")
+def study(shared_repository):
+    fill(shared_repository, "matmul", PARAMETERS, METRICS, matmul())
     fill(
-        repository,
+        shared_repository,
         "Al.scf",
         {"k points": "int"},
         {"energy": "real"},
         [{"k points": 2, "energy": 1.5}],
     )
-    return repository
+    return shared_repository
 
 
 def test_names_in_double_quotes_are_columns(study):

@@ -15,6 +15,10 @@ from zenturio.query.study_table import TableQuery
 from zenturio.record import DriverProcess, Field, StudyDefinition
 
 ROWS = 4
+MOSTLY_ON_SQLITE = pytest.mark.parametrize(
+    "repository", ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)], indirect=True
+)
+"""Lists and stars are of both databases in the gate: they part their statements in the same way."""
 
 
 def metrics_of(row, count):
@@ -56,6 +60,7 @@ def test_all_metrics_are_listed_in_any_order(repository, count):
     assert table[f"m{count - 2}"].tolist() == [row * 1000 + count - 2 for row in range(ROWS)]
 
 
+@MOSTLY_ON_SQLITE
 def test_all_metrics_are_aggregated(repository):
     count = 1500
     study(repository, count)
@@ -72,6 +77,7 @@ def test_all_metrics_are_aggregated(repository):
     assert found.notes == ()
 
 
+@MOSTLY_ON_SQLITE
 def test_pages_and_what_is_drawn_of_them(repository, count):
     study(repository, count)
     (last, *_) = rows = query_listing(
@@ -84,6 +90,7 @@ def test_pages_and_what_is_drawn_of_them(repository, count):
     assert drawn[f"m{count - 2}"].tolist() == [1000.0 + count - 2, 2000.0 + count - 2]
 
 
+@MOSTLY_ON_SQLITE
 def test_wide_studies_are_compared_and_fitted(repository):
     study(repository, 1500)
     table = study_frame(repository, "wide")
@@ -93,6 +100,7 @@ def test_wide_studies_are_compared_and_fitted(repository):
     assert fit(table, "m1400", ["n"]).kind == "linear"
 
 
+@MOSTLY_ON_SQLITE
 def test_a_study_of_two_thousand_parameters(repository):
     names = [f"p{i}" for i in range(2000)]
     rows = [
@@ -116,6 +124,7 @@ def test_a_study_of_two_thousand_parameters(repository):
     ]  # fmt: skip
 
 
+@MOSTLY_ON_SQLITE
 def test_kinds_of_machine_and_missing_values_stay_with_their_rows(repository):
     study(repository, 1500)
     lease = repository.acquire_lease("wide", DriverProcess.current())

@@ -1,10 +1,9 @@
 """What must hold after every fault, once the study was resumed."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
+from loaded import Program
 from record.worker import STUDY, drive, result
 from zenturio.record import maintenance
 from zenturio.record.open import open_repository
@@ -13,15 +12,10 @@ from zenturio.testing.experiments import experiment, same
 WORKER = Path(__file__).parent / "worker.py"
 
 
-def start(url: str, count: int, batch: int, **environment: str) -> subprocess.Popen:
+def start(url: str, count: int, batch: int, **environment: str) -> Program:
     """A process that drives the study."""
-    return subprocess.Popen(
-        [sys.executable, str(WORKER), url, str(count), str(batch)],
-        env=os.environ | {"PYTHONPATH": str(WORKER.parent.parent)} | environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    every = os.environ | {"PYTHONPATH": str(WORKER.parent.parent)} | environment
+    return Program(WORKER, url, count, batch, cwd=Path.cwd(), environment=every)
 
 
 def holds(url: str, count: int) -> None:

@@ -14,6 +14,7 @@ from unittest import mock
 
 import pytest
 
+from loaded import Program
 from record import leaving
 from record.leaving import DEFINITION, STUDY, contents, drive, left
 from zenturio import failpoints
@@ -84,21 +85,18 @@ def test_the_store_has_the_failpoints_that_are_tried_here():
 @pytest.mark.parametrize("time_", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_a_driver_that_is_killed_loses_no_file_and_leaves_no_row_without_one(home, point, time_):
     home.parent.mkdir()
-    done = subprocess.run(
-        [sys.executable, leaving.__file__, str(home), str(COUNT), "2"],
-        env=os.environ
-        | {
-            "PYTHONPATH": str(Path(leaving.__file__).parents[1]),
-            "ZENTURIO_FAILPOINT": f"store.{point}:{time_}",
-        },
-        capture_output=True,
-        text=True,
-        check=False,
+    environment = os.environ | {
+        "PYTHONPATH": str(Path(leaving.__file__).parents[1]),
+        "ZENTURIO_FAILPOINT": f"store.{point}:{time_}",
+    }
+    driver = Program(
+        Path(leaving.__file__), home, COUNT, 2, cwd=Path.cwd(), environment=environment
     )
-    assert done.returncode == -signal.SIGKILL, done.stderr
+    out, err = driver.communicate()
+    assert driver.returncode == -signal.SIGKILL, err
     assert maintenance.check_repository(home / "zenturio.db", contents=True) == ()
     with opened(home) as repository:
-        for line in done.stdout.splitlines():
+        for line in out.splitlines():
             assert len(repository.artifacts(line.split()[1])) == 2
     drive(home, COUNT, 2)
     assert stored_contents(home) == EXPECTED

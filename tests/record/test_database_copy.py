@@ -296,7 +296,7 @@ def test_a_copy_with_another_value_differs(places, table):
         maintenance.copy_repository(source, target, lambda _table, _rows: None)
 
 
-@settings(max_examples=30)
+@settings(max_examples=settings.default.max_examples * 30 // 100)
 @given(st.lists(VALUES, max_size=4), st.lists(VALUES, max_size=4))
 def test_columns_have_equal_bytes_if_their_values_are_the_same(one, two):
     same = repr(one) == repr(two)

@@ -92,7 +92,7 @@ def test_the_pages_hold_what_sqlite_reads(sound):
                 assert (number, values) == (own, stored)
 
 
-@pytest.mark.parametrize("rubbish", [b"\xa5", b"\0"])
+@pytest.mark.parametrize("rubbish", [b"\xa5", pytest.param(b"\0", marks=pytest.mark.slow)])
 def test_the_rows_on_all_other_pages_are_read(sound, tmp_path, rubbish):
     rows, content = _rows(sound), sound.read_bytes()
     path, whole = tmp_path / "a.db", SQLitePages(sound)
