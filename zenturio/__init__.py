@@ -97,9 +97,9 @@ def __getattr__(name: str) -> Any:
     if name not in _ROOMS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     room = import_module(f"{__name__}.{_ROOMS[name]}")
-    found = room if name in _CALLED else getattr(room, name)
-    globals()[name] = found
-    return found
+    attribute = room if name in _CALLED else getattr(room, name)
+    globals()[name] = attribute
+    return attribute
 
 
 def __dir__() -> list[str]:

@@ -367,19 +367,19 @@ class _Translator:
 
     def _character(self) -> str:
         """Return the character, or the property, behind a backslash, and move past it."""
-        rest = self._pattern[self._at :]
-        sign = rest[:1]
+        following = self._pattern[self._at :]
+        sign = following[:1]
         if not sign:
             raise PatternError("trailing \\")
-        if match := _PROPERTY.match(rest):
+        if match := _PROPERTY.match(following):
             is_other = (match[1] == "P") != (match[3] == "^")
             text = rf"\{'P' if is_other else 'p'}{{{match[2] or match[4]}}}"
-        elif match := _CODE.match(rest):
+        elif match := _CODE.match(following):
             code = int(match[1] or match[2], 16)
             if code > ord(_LAST):
                 raise PatternError(f"invalid escape sequence: \\{match[0]}")
             text = _literal(chr(code))
-        elif match := _OCTAL.match(rest):
+        elif match := _OCTAL.match(following):
             text = _literal(chr(int(match[0], 8)))
         elif sign in "afnrtv":
             text, match = f"\\{sign}", None

@@ -78,16 +78,16 @@ def check_owner(path: Path, what: str) -> None:
     belong to a trusted user itself.
     """
     try:
-        seen = (path.lstat(), path.stat())
+        stats = (path.lstat(), path.stat())
     except OSError:
         return
-    for status in seen:
+    for status in stats:
         if not _belongs(status, path, root=True):
             raise SafetyError(
                 f"{path}: this {what} belongs to {user_name(status.st_uid)}, not to you",
                 hint=_hint(path),
             )
-    reason = _writable_by(seen[1], path)
+    reason = _writable_by(stats[1], path)
     if reason:
         raise SafetyError(
             f"{path}: this {what} can be changed by {reason}",

@@ -347,20 +347,20 @@ class _Pairing:
         at = self.partner(end)
         if at is None:
             return
-        begun = self.open[at]
+        scope = self.open[at]
         if at < len(self.open) - 1:
             inner = self.open[-1]
             place, name = _start(inner)
-            message = f"this ends {_start(begun)[1]}, but {name} began later at {place}"
+            message = f"this ends {_start(scope)[1]}, but {name} began later at {place}"
             hint = f"end what began last first: END {name}"
             self.diagnostics.error(message, end.place, hint)
             self.crossed += self.open[at + 1 :]
         del self.open[at:]
-        self.ends[begun.line.first] = line.first
-        if isinstance(begun.statement, RegionStatement):
-            region = begun.statement
+        self.ends[scope.line.first] = line.first
+        if isinstance(scope.statement, RegionStatement):
+            region = scope.statement
             self.regions.append(
-                MeasuredRegion(region.name.text, region.probes, begun.line, line, region.counters)
+                MeasuredRegion(region.name.text, region.probes, scope.line, line, region.counters)
             )
 
     def partner(self, end: EndStatement) -> int | None:
@@ -372,19 +372,19 @@ class _Pairing:
         if late is not None:
             self.crossed.remove(late)
             return None
-        what = "END CR" if end.region else "END"
+        closing = "END CR" if end.region else "END"
         if end.name is not None:
-            what += f" {end.name.text}"
+            closing += f" {end.name.text}"
         openings = ", ".join(_start(opening)[1] for opening in self.open)
         hint = (
             f"what is open here: {openings}" if openings else "nothing is open here: leave it away"
         )
-        self.diagnostics.error(f"{what} without BEGIN", end.place, hint)
+        self.diagnostics.error(f"{closing} without BEGIN", end.place, hint)
         return None
 
 
-def _fits(begun: WrittenScope, end: EndStatement) -> bool:
-    match begun.statement:
+def _fits(scope: WrittenScope, end: EndStatement) -> bool:
+    match scope.statement:
         case Declaration(target=target):
             return not end.region and (end.name is None or end.name.text == target.text)
         case RegionStatement(name=name):
@@ -393,10 +393,10 @@ def _fits(begun: WrittenScope, end: EndStatement) -> bool:
             return True
 
 
-def _start(begun: WrittenScope) -> tuple[Place, str]:
+def _start(scope: WrittenScope) -> tuple[Place, str]:
     """Where a scope begins, and how its END is named."""
-    body = begun.line.body
-    match begun.statement:
+    body = scope.line.body
+    match scope.statement:
         case Declaration(target=target):
             return _whole(target), quoted(target.text)
         case RegionStatement(name=name):

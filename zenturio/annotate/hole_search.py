@@ -92,13 +92,13 @@ def occurrences(annotated: Annotated) -> tuple[Occurrence, ...]:
         # Leftmost, longest, literal before regular expression, innermost scope, first declared.
         key=lambda o: (o.start, -o.end, o.hole.match == "regex", -o.hole.first, order[id(o.hole)]),
     )
-    taken: list[Occurrence] = []
+    accepted: list[Occurrence] = []
     end = 0
     for occurrence in places:
-        if occurrence.start >= end and not (taken and _same_place(occurrence, taken[-1])):
-            taken.append(occurrence)
+        if occurrence.start >= end and not (accepted and _same_place(occurrence, accepted[-1])):
+            accepted.append(occurrence)
             end = occurrence.end
-    return tuple(taken)
+    return tuple(accepted)
 
 
 def diagnostics(files: Iterable[Annotated]) -> tuple[Diagnostic, ...]:
@@ -107,10 +107,10 @@ def diagnostics(files: Iterable[Annotated]) -> tuple[Diagnostic, ...]:
     where: dict[Hole, list[Annotated]] = defaultdict(list)
     for file in files:
         if file.holes:
-            taken = {id(o.hole) for o in occurrences(file)}
+            filled = {id(o.hole) for o in occurrences(file)}
             for hole in file.holes:
                 directive = _directive_of(hole)
-                counts[directive] += id(hole) in taken
+                counts[directive] += id(hole) in filled
                 where[directive].append(file)
     return tuple(
         _absent(hole, where[hole]) for hole, n in counts.items() if not n and not hole.optional
@@ -122,9 +122,9 @@ def _directive_of(hole: Hole) -> Hole:
     return Hole(hole.parameter, hole.target, hole.match, 0, 0, hole.optional, hole.place)
 
 
-def _same_place(one: Occurrence, other: Occurrence) -> bool:
+def _same_place(first: Occurrence, second: Occurrence) -> bool:
     """Both empty, at one position: only a group of a regular expression can be so."""
-    return (one.start, one.end) == (other.start, other.end)
+    return (first.start, first.end) == (second.start, second.end)
 
 
 def _candidates(annotated: Annotated) -> Iterator[Occurrence]:
@@ -517,8 +517,8 @@ class _Template:
         try:
             return [text.encode(encoding) for text in texts]
         except UnicodeEncodeError as error:
-            which = next(i for i, text in enumerate(texts) if text == error.object)
-            assignment, bad = self._inputs[which], error.object[error.start]
+            at = next(i for i, text in enumerate(texts) if text == error.object)
+            assignment, bad = self._inputs[at], error.object[error.start]
             raise AnnotationError(
                 f"{assignment.parameter}: {self._annotated.path} is in {encoding},"
                 f" which has no {bad!a}",

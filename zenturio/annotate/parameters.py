@@ -41,9 +41,9 @@ class NameTable:
     """Words of directives that cannot be read: they may be names, but are no advice."""
 
     def check(
-        self, expression: Expression, who: str, *, metrics: bool = False, host: bool = False
+        self, expression: Expression, role: str, *, metrics: bool = False, host: bool = False
     ) -> Type | None:
-        """The type of *expression*, which *who* says; all that is wrong becomes diagnostics."""
+        """The type of *expression*, which *role* says; all that is wrong becomes diagnostics."""
         used = expression.names | expression.indexed
         # Of unknown type: a name that is declared wrongly has its diagnostic already.
         types: dict[str, Type | None] = dict.fromkeys(self.declared | (self.words & used))
@@ -52,7 +52,7 @@ class NameTable:
         for node in walk(expression.node):
             if isinstance(node, Name | Index):
                 place = expression.passage.place(node.start, node.end)
-                for message, hint in self.wrong(node, who, metrics=metrics):
+                for message, hint in self.wrong(node, role, metrics=metrics):
                     self.diagnostics.error(message, place, hint)
                     types[node.name] = None
         try:
@@ -67,19 +67,19 @@ class NameTable:
         """Whether *name* may be a parameter, as far as can be read."""
         return name in self.parameters or name in self.declared or name in self.words
 
-    def wrong(self, node: Name | Index, who: str, *, metrics: bool) -> Iterator[tuple[str, str]]:
+    def wrong(self, node: Name | Index, role: str, *, metrics: bool) -> Iterator[tuple[str, str]]:
         """What is wrong with a name, as far as the expression alone cannot know it."""
         name = node.name
         if isinstance(node, Index) and (name in self.unplaced or name in self.metrics):
-            what = "a metric" if name in self.metrics else "no listed set"
-            yield f"{name} has {what}, so index({name}) is not a number", "compare its value"
+            reason = "a metric" if name in self.metrics else "no listed set"
+            yield f"{name} has {reason}, so index({name}) is not a number", "compare its value"
         elif name == self.seed:
             hint = "use it in files and commands; for values to compare make it a dimension"
-            yield f"{name} is the seed, which differs run by run: {who} cannot name it", hint
+            yield f"{name} is the seed, which differs run by run: {role} cannot name it", hint
         elif name in self.parameters:
             return
         elif name in self.metrics and not metrics:
-            yield f"{name} is a metric, known only after a run", f"{who} may name parameters only"
+            yield f"{name} is a metric, known only after a run", f"{role} may name parameters only"
         elif name in self.lists:
             hint = "TAKE mean, min, max, first or last gives one"
             yield f"{name} keeps all its values (TAKE all), and a formula needs one", hint
@@ -88,22 +88,22 @@ class NameTable:
             yield f"{name} is the target; its parameter is {right}", f"write {right}"
 
     def truth(
-        self, expression: Expression, who: str, *, metrics: bool = False, host: bool = False
+        self, expression: Expression, role: str, *, metrics: bool = False, host: bool = False
     ) -> None:
         """A condition: true or false."""
-        type_ = self.check(expression, who, metrics=metrics, host=host)
+        type_ = self.check(expression, role, metrics=metrics, host=host)
         if type_ not in ("bool", None):
             kind = "a text" if type_ == "str" else "a number"
-            message = f"{who} is true or false, but {_short(expression.text)} is {kind}"
+            message = f"{role} is true or false, but {_short(expression.text)} is {kind}"
             self.diagnostics.error(message, whole(expression), "compare it, as n * threads <= 2048")
 
     def number(
-        self, expression: Expression, who: str, *, metrics: bool = False, host: bool = False
+        self, expression: Expression, role: str, *, metrics: bool = False, host: bool = False
     ) -> None:
-        type_ = self.check(expression, who, metrics=metrics, host=host)
+        type_ = self.check(expression, role, metrics=metrics, host=host)
         if type_ in ("str", "bool"):
             kind = "a text" if type_ == "str" else "true or false"
-            message = f"{who} is a number, but {_short(expression.text)} is {kind}"
+            message = f"{role} is a number, but {_short(expression.text)} is {kind}"
             hint = "write 1 if … else 0" if type_ == "bool" else "name a number"
             self.diagnostics.error(message, whole(expression), hint)
 
@@ -149,8 +149,8 @@ class _Walk:
         # A dict is both the stack, in order of insertion, and the set of what is on it.
         path = {name: iter(sorted(self.needs[name]))}
         while path:
-            last, rest = next(reversed(path.items()))
-            following = next((n for n in rest if n in self.needs and n not in self.done), None)
+            last, needed = next(reversed(path.items()))
+            following = next((n for n in needed if n in self.needs and n not in self.done), None)
             if following is None:
                 self.done[last] = None
                 del path[last]
@@ -186,9 +186,9 @@ def merge(
 ) -> Parameters:
     """One parameter for each name; what does not agree names both places."""
     groups: dict[str, list[Declared]] = {}
-    for declared_one in declared:
-        if declared_one.declaration.same is None:
-            groups.setdefault(declared_one.declaration.name.text, []).append(declared_one)
+    for candidate in declared:
+        if candidate.declaration.same is None:
+            groups.setdefault(candidate.declaration.name.text, []).append(candidate)
     for name, override in overrides.items():
         groups[name] = [_overridden(groups.get(name), override)]
     parameters = Parameters()
@@ -220,15 +220,15 @@ def _overridden(group: Sequence[Declared] | None, override: Declaration) -> Decl
     if not group:
         return Declared(override, Path())
     first = group[0].declaration
-    kept: dict[str, Any] = {
+    inherited: dict[str, Any] = {
         clause: next((v for d in group if (v := getattr(d.declaration, clause)) is not None), None)
         for clause in ("type", "unit", "default", "when", "words")
         if getattr(override, clause) is None
     }
     if override.expression is not None:
         # A derived parameter has no set, so TYPE, DEFAULT and WHEN do not apply to it.
-        kept = {"unit": kept.get("unit")} if "unit" in kept else {}
-    return Declared(replace(override, way=first.way, **kept), Path())
+        inherited = {"unit": inherited.get("unit")} if "unit" in inherited else {}
+    return Declared(replace(override, way=first.way, **inherited), Path())
 
 
 def _check_name(declaration: Declaration) -> None:
@@ -531,12 +531,12 @@ def constraints(application: Application) -> Iterator[Diagnostic]:
         # vast.
         alone = _only(by_name, constraint.names | constraint.indexed)
         place = constraint.passage.place(0, len(constraint.passage.text))
-        kept = _size(alone, (constraint,))
-        if kept == 0:
+        remaining = _size(alone, (constraint,))
+        if remaining == 0:
             empty = True
             message = f"{constraint.text} is never true: no point is left"
             yield warning(message, place, "check it against the sets")
-        elif kept is not None and kept == _size(alone, ()):
+        elif remaining is not None and remaining == _size(alone, ()):
             message = f"{constraint.text} is always true: it takes nothing away"
             yield warning(message, place, "check it against the sets, or leave it away")
     if not empty and space.constraints and _few(by_name) and _empty(space):

@@ -257,8 +257,8 @@ def c_routine(name: str, region: MeasuredRegion, key: Callable[[str], str]) -> s
     code = code.replace("@TEXT", "{" + text)
     code = code.replace("@VALUES", "".join(f", {value}" for _, _, value in printed))
     # A probe that is not asked for must cost nothing: its lines are left out, not skipped.
-    asked = {"@CPU": "CTIME" in region.probes, "@SIZE": "MAXRSS" in region.probes}
-    for mark, is_asked in (*asked.items(), ("@HW", bool(region.counters))):
+    measured = {"@CPU": "CTIME" in region.probes, "@SIZE": "MAXRSS" in region.probes}
+    for mark, is_asked in (*measured.items(), ("@HW", bool(region.counters))):
         if is_asked:
             code = code.replace(mark, "")
         else:

@@ -211,7 +211,7 @@ class Assembly:
 
     def uses(self) -> Iterator[Use]:
         """What is declared to be used, each once."""
-        seen: set[tuple[str, str, Path | None]] = set()
+        declared: set[tuple[str, str, Path | None]] = set()
         for document in self.documents:
             for written in document.written:
                 if not isinstance(written.statement, UseStatement):
@@ -219,8 +219,8 @@ class Assembly:
                 kind = written.statement.kind
                 for text in written.statement.texts:
                     path = used_path(document, text) if kind == "file" else None
-                    if (kind, text.text, path) not in seen:
-                        seen.add((kind, text.text, path))
+                    if (kind, text.text, path) not in declared:
+                        declared.add((kind, text.text, path))
                         yield Use(kind, text.text, text.place(0, len(text.text)), path)
 
     def parameters(self) -> Parameters:

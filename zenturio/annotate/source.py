@@ -393,10 +393,10 @@ class _Remembered:
         if place >= len(names) or names[place] != name:
             if self._places is None:
                 self._places = {other: at for at, other in enumerate(names)}
-            found = self._places.get(name)
-            if found is None:
+            entry = self._places.get(name)
+            if entry is None:
                 return None
-            place = found
+            place = entry
         at = place * _STAMP.size
         if self._stamps[at : at + _STAMP.size] != stamp:
             return None

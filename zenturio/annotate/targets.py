@@ -104,13 +104,13 @@ class DocumentReader:
                 self._cannot_read(location, error)
                 continue
             if facts.is_marked:
-                said = len(self._diagnostics.errors) + len(self._diagnostics.warnings)
+                reported = len(self._diagnostics.errors) + len(self._diagnostics.warnings)
                 document = self._parsed(member.path, name, "file")
                 if document is None:
                     continue
                 if (
                     document.lines
-                    or len(self._diagnostics.errors) + len(self._diagnostics.warnings) > said
+                    or len(self._diagnostics.errors) + len(self._diagnostics.warnings) > reported
                 ):
                     yield document
                     continue
@@ -231,9 +231,9 @@ class Targets:
             check_pattern(declaration.target)
         names = self.names_of(document, declaration)
         # A study.zen concerns every file of a folder: holes only where the text occurs at all.
-        held = [file for file in self.texts(names) if self.may_hold(file, declaration)]
+        candidates = [file for file in self.texts(names) if self.may_hold(file, declaration)]
         # If none holds it, all get a hole, so that the missing target is reported with its files.
-        files = held or list(self.texts(names))
+        files = candidates or list(self.texts(names))
         if names and not files:
             raise _only_binary(document, declaration)
         self.join(files)

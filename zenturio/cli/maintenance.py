@@ -101,8 +101,8 @@ def upgrade(db: Database = None, json: Json = False) -> None:
     elif upgrade.before == upgrade.after:
         typer.echo(f"the database is up to date: {upgrade.after}")
     else:
-        kept = f"; copy of the earlier one: {upgrade.copy}" if upgrade.copy else ""
-        typer.echo(f"upgraded from {upgrade.before} to {upgrade.after}{kept}")
+        note = f"; copy of the earlier one: {upgrade.copy}" if upgrade.copy else ""
+        typer.echo(f"upgraded from {upgrade.before} to {upgrade.after}{note}")
 
 
 def backup(

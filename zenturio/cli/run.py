@@ -278,12 +278,12 @@ def _print_summary(summary: RunSummary, db: str | None, *, named: bool = False) 
         typer.echo(f"the search stopped: {ENDS[summary.ended]}")
     if summary.best is not None:
         best = summary.best
-        found = f"{best.goal} = {output.number(best.value)} at {output.values_text(best.at)}"
+        text = f"{best.goal} = {output.number(best.value)} at {output.values_text(best.at)}"
         if best.repeat is None:
-            typer.echo(f"best: {found}")
+            typer.echo(f"best: {text}")
         else:  # points have means, which may rank otherwise
             ranked = output.command_to_type("best", summary.study, db=db)
-            typer.echo(f"best repeat: {found}, repeat {best.repeat}; of the points: {ranked}")
+            typer.echo(f"best repeat: {text}, repeat {best.repeat}; of the points: {ranked}")
     output.print_failures(summary.failures, summary.study, db)
     if summary.failures:
         typer.echo(f"run the failed experiments again: {output.command_for_failed()}")

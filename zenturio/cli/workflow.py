@@ -509,8 +509,8 @@ def _print_trace(trace: "ExecutionTrace") -> None:
     again = f", loops were repeated {len(trace.again)} times" if trace.again else ""
     lost = sum(run.kind != "ended" for run in trace.runs)
     moved = f", {lost} runs were lost or cancelled" if lost else ""
-    what = f"{trace.algorithm}: {len(names):,} tasks in {quantities.duration(trace.makespan)}"
-    typer.echo(f"{what}{again}{moved}")
+    headline = f"{trace.algorithm}: {len(names):,} tasks in {quantities.duration(trace.makespan)}"
+    typer.echo(f"{headline}{again}{moved}")
     if trace.skipped:
         typer.echo(f"skipped because of exit codes: {', '.join(names[t] for t in trace.skipped)}")
     if text := _prediction_errors(trace):

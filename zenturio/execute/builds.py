@@ -101,8 +101,8 @@ class BuildCache:
         with disk_errors(self._folder):
             make_folder(self._folder.parents[1], *self._folder.parts[-2:])
             # Another process may have built it while this one waited: looked for under the lock.
-            with self._lock_held(build.digest) as held:
-                if not held:
+            with self._lock_held(build.digest) as lock:
+                if not lock:
                     return BuildFailure("cancelled", "cancelled", None, Log(), Log())
                 result = self._results.get(build.digest) or self._find_valid(build.digest)
                 result = result or self._failure_of_session(build.digest) or self._make(build, run)

@@ -171,8 +171,8 @@ class SlurmCommands:
 
     def partitions(self, name: str = "") -> list[tuple[str, str]]:
         """Availability and state of the nodes of a partition; of all, if none is named."""
-        which = [f"--partition={name}"] if name else []
-        output = self._output_of("sinfo", "--noheader", *which, "--format=%a|%T")
+        options = [f"--partition={name}"] if name else []
+        output = self._output_of("sinfo", "--noheader", *options, "--format=%a|%T")
         return [(a, s) for a, _, s in (line.strip().partition("|") for line in output.splitlines())]
 
     def cancel(self, tasks: Collection[JobTask]) -> None:

@@ -116,10 +116,10 @@ class ExperimentGenerator:
         verifications = application.verifications
         self._verifiers = [_Writer(v.command, names, words) for v in verifications if v.command]
         variables = set(application.environment.values())
-        seen = self._filler.parameters | variables
+        visible = self._filler.parameters | variables
         # What neither files nor environment show must enter the digest itself: see
         # `combined_digest`.
-        self._unseen = [p.name for p in application.space.dimensions if p.name not in seen]
+        self._unseen = [p.name for p in application.space.dimensions if p.name not in visible]
         self._used = used_digests(application) if recorded is None else dict(recorded[1])
         self._build_part = used_part({n: d for n, d in self._used.items() if not is_verified(n)})
         # Another verification is another experiment: its result was judged in another way.

@@ -32,17 +32,17 @@ def open_inside(folder: Path, path: str) -> int:
             below = os.open(parent, flags | os.O_DIRECTORY, dir_fd=at)
             os.close(at)
             at = below
-        found = os.open(name, flags | os.O_NONBLOCK, dir_fd=at)  # a pipe must not block
+        descriptor = os.open(name, flags | os.O_NONBLOCK, dir_fd=at)  # a pipe must not block
     except FileNotFoundError:
         raise OutsideError(f"{path} is not there") from None
     except OSError as error:
         raise OutsideError(_refusal(folder, path, error)) from None
     finally:
         os.close(at)
-    if not stat.S_ISREG(os.fstat(found).st_mode):
-        os.close(found)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
         raise OutsideError(f"{path} is not a regular file")
-    return found
+    return descriptor
 
 
 def _refusal(folder: Path, path: str, error: OSError) -> str:

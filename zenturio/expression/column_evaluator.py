@@ -245,10 +245,10 @@ class ColumnEvaluator:
                 raise
         finally:
             self.trying = was
-        open_rows, rest = np.flatnonzero(undecided), np.flatnonzero(~undecided)
+        open_rows, decided = np.flatnonzero(undecided), np.flatnonzero(~undecided)
         right = self._truth(operand, RowSelection(rows, open_rows), operator)
         both = combined(operator, first.take(open_rows), right)
-        return merged([(open_rows, both), (rest, first.take(rest))], rows.length)
+        return merged([(open_rows, both), (decided, first.take(decided))], rows.length)
 
     def conditional(self, node: Conditional, rows: RowSource) -> ColumnValues:
         condition = self._truth(node.condition, rows, "if")

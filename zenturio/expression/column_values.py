@@ -540,8 +540,8 @@ def _divides(divisor: ColumnValues, value: ColumnValues) -> ColumnValues | None:
     # Where 0 may be among the divisors, the scalar function decides row by row.
     if divisor.low <= 0 <= divisor.high:
         return None
-    rest = remainder(value, divisor)
-    return None if rest is None else ColumnValues("bool", np.equal(rest.data, 0))
+    left_over = remainder(value, divisor)
+    return None if left_over is None else ColumnValues("bool", np.equal(left_over.data, 0))
 
 
 FUNCTIONS: dict[str, Callable[..., ColumnValues | None]] = {

@@ -78,13 +78,13 @@ def _constants(parts: Sequence[SyntaxNode]) -> list[SyntaxNode]:
             constant[id(part)] = all(
                 isinstance(child, Constant) or constant.get(id(child), False) for child in faults
             )
-    largest, rest = [], [parts[0]]
-    while rest:
-        part = rest.pop()
+    largest, stack = [], [parts[0]]
+    while stack:
+        part = stack.pop()
         if constant.get(id(part)):
             largest.append(part)
         else:
-            rest.extend(child for child in reversed(below.get(id(part), ())) if id(child) in below)
+            stack.extend(child for child in reversed(below.get(id(part), ())) if id(child) in below)
     return largest
 
 

@@ -348,12 +348,12 @@ def read(passage: Passage) -> SyntaxNode:
 
 def depth_of(node: SyntaxNode) -> tuple[SyntaxNode, int]:
     """A node of the lowest level, and how many levels there are; without recursion."""
-    deepest, depth, rest = node, 1, [(node, 1)]
-    while rest:
-        node, level = rest.pop()
+    deepest, depth, stack = node, 1, [(node, 1)]
+    while stack:
+        node, level = stack.pop()
         if level > depth:
             deepest, depth = node, level
-        rest.extend((child, level + 1) for child in children(node))
+        stack.extend((child, level + 1) for child in children(node))
     return deepest, depth
 
 

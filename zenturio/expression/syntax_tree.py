@@ -200,11 +200,11 @@ def children(node: SyntaxNode) -> tuple[SyntaxNode, ...]:
 
 def walk(node: SyntaxNode) -> Iterator[SyntaxNode]:
     """*node* and everything below it, from left to right; without recursion."""
-    rest = [node]
-    while rest:
-        node = rest.pop()
+    stack = [node]
+    while stack:
+        node = stack.pop()
         yield node
-        rest.extend(reversed(children(node)))
+        stack.extend(reversed(children(node)))
 
 
 def rebuilt(node: SyntaxNode, change: Callable[[SyntaxNode], SyntaxNode]) -> SyntaxNode:

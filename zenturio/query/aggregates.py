@@ -538,7 +538,7 @@ def _in_parts(
     rows = verbatim(f"FROM {plain} AS {ROW}")
     # Numbers of rows are dense enough in a study, so that a range of them is a part of about equal
     # size, and the primary key leads to it.
-    first, last = (extreme_number(reader, which, number, rows) for which in ("min", "max"))
+    first, last = (extreme_number(reader, extreme, number, rows) for extreme in ("min", "max"))
     items = [
         *heads[:keys],
         *(SelectItem("part", part) for head in heads[keys:] for part in head.parts),

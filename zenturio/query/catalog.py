@@ -184,9 +184,9 @@ def count_results(reader: SnapshotReader, version: int, choice: RowChoice) -> Re
         )
     ]
     machine = _machine(reader, choice.machine, {row[1] for row in rows}) if choice.machine else None
-    seen = [row for row in rows if machine in (None, row[1]) and _of_round(choice, row[2])]
+    chosen = [row for row in rows if machine in (None, row[1]) and _of_round(choice, row[2])]
     row_filter = RowFilter(machine, choice.round)
-    rounds = {row[2] for row in seen}
+    rounds = {row[2] for row in chosen}
     counts: dict[str, int] = dict.fromkeys(EXPERIMENT_STATES, 0)
     # Counters count every result of a round; which of them are the newest only the rows tell.
     if choice.round == "newest" and len(rounds) > 1:
@@ -196,9 +196,9 @@ def count_results(reader: SnapshotReader, version: int, choice: RowChoice) -> Re
         )
         counts |= {status: int(count) for status, count in newest}
     else:
-        for status, _, _, count in seen:
+        for status, _, _, count in chosen:
             counts[status] += count
-    return counts, row_filter, frozenset(row[1] for row in seen), frozenset(rounds)
+    return counts, row_filter, frozenset(row[1] for row in chosen), frozenset(rounds)
 
 
 def _of_round(choice: RowChoice, number: int) -> bool:

@@ -340,9 +340,9 @@ class CopiedTable:
             true, false = (np.array([t is wanted for t in table]) for wanted in (True, False))
             return look_up(true, column.data), look_up(false, column.data)
         data = column.reals()
-        known = ~np.isnan(data)
-        true = np.logical_or.reduce([relation(data, value) for value in values]) & known
-        return true, known & ~true
+        has_value = ~np.isnan(data)
+        true = np.logical_or.reduce([relation(data, value) for value in values]) & has_value
+        return true, has_value & ~true
 
 
 _MEDIAN_ENDS: Mapping[str, Literal[0, 1]] = {"median_low": 0, "median_high": 1}

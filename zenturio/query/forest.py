@@ -179,13 +179,13 @@ def parameter_bins(name: str, column: pd.Series[Any]) -> ParameterBins:
     codes = np.zeros(len(column), dtype=np.int64)
     if not is_number:
         counts = column[~missing].value_counts()
-        kept = sorted(map(str, distinct))
-        if len(kept) > MOST_TEXTS:
-            kept = [*sorted(map(str, counts.index[: MOST_TEXTS - 1])), OTHERS]
-        number = {text: at + offset for at, text in enumerate(kept)}
+        texts_kept = sorted(map(str, distinct))
+        if len(texts_kept) > MOST_TEXTS:
+            texts_kept = [*sorted(map(str, counts.index[: MOST_TEXTS - 1])), OTHERS]
+        number = {text: at + offset for at, text in enumerate(texts_kept)}
         texts = [str(value) for value in column[~missing]]
-        codes[~missing] = [number.get(text, len(kept) - 1 + offset) for text in texts]
-        return ParameterBins(name, codes, (*inactive, *kept))
+        codes[~missing] = [number.get(text, len(texts_kept) - 1 + offset) for text in texts]
+        return ParameterBins(name, codes, (*inactive, *texts_kept))
     nan = (math.nan,) * offset
     ranked = np.array(sorted(map(float, distinct)))
     numbers = column[~missing].to_numpy(dtype=np.float64)
@@ -254,9 +254,9 @@ class _Grower:
                 values.append(np.average(self.y[rows], weights=weights[rows]))
                 masks.append(box)
                 continue
-            parameter, left = split
-            goes_left = left[self.codes[rows, parameter]]
-            for side, chosen in ((left, goes_left), (~left, ~goes_left)):
+            parameter, left_bins = split
+            goes_left = left_bins[self.codes[rows, parameter]]
+            for side, chosen in ((left_bins, goes_left), (~left_bins, ~goes_left)):
                 half = box.copy()
                 half[parameter] &= side
                 stack.append((rows[chosen], half))
@@ -295,12 +295,12 @@ class _Grower:
             # Bins without points between both halves are divided among them.
             beyond = np.flatnonzero(counts[parameter, cut + 1 :])[0] + cut + 1
             cut = (cut + int(beyond) - 1) // 2 if beyond > cut + 1 else cut
-        left = np.zeros(width, dtype=np.bool_)
-        left[order[parameter, : cut + 1]] = True
+        left_bins = np.zeros(width, dtype=np.bool_)
+        left_bins[order[parameter, : cut + 1]] = True
         # A half must be a part of the box, or its share of the space would be 0.
-        if not (left & box[parameter]).any() or not (~left & box[parameter]).any():
+        if not (left_bins & box[parameter]).any() or not (~left_bins & box[parameter]).any():
             return None
-        return parameter, left
+        return parameter, left_bins
 
 
 def _analysed(
@@ -347,11 +347,11 @@ def _best_forest(grower: _Grower, rng: np.random.Generator) -> list[_Tree]:
     smallest = max(1, math.ceil(points * LEAF_SHARE))
     draws = [np.bincount(rng.integers(points, size=points), minlength=points) for _ in range(TREES)]
     weights = [draw.astype(np.float64) for draw in draws]
-    tried: list[tuple[float, int, list[_Tree]]] = []
+    candidates: list[tuple[float, int, list[_Tree]]] = []
     for factor in LEAF_FACTORS:
         trees = [grower.grow(draw, smallest * factor) for draw in weights[:TRIAL_TREES]]
-        tried.append((_error(trees, grower.y), smallest * factor, trees))
-    _, least, trees = min(tried, key=lambda one: one[:2])
+        candidates.append((_error(trees, grower.y), smallest * factor, trees))
+    _, least, trees = min(candidates, key=lambda candidate: candidate[:2])
     return trees + [grower.grow(draw, least) for draw in weights[TRIAL_TREES:]]
 
 
@@ -361,9 +361,9 @@ def _error(trees: Sequence[_Tree], y: Reals) -> float:
     for tree in trees:
         sums[tree.is_left_out] += tree.values[tree.leaf_of[tree.is_left_out]]
         counts[tree.is_left_out] += 1
-    seen = counts > 0
-    off = y[seen] - sums[seen] / counts[seen]
-    return float(off @ off) / max(int(seen.sum()), 1)
+    is_predicted = counts > 0
+    off = y[is_predicted] - sums[is_predicted] / counts[is_predicted]
+    return float(off @ off) / max(int(is_predicted.sum()), 1)
 
 
 def _verdicts(

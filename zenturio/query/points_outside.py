@@ -35,8 +35,8 @@ def present_spaces(definition: StudyDefinition, *, archived: bool) -> list[Space
     present = [] if archived else _scanned(definition, overrides)
     if declares_all(present):
         return present
-    kept = _read(lambda values: scan_kept(definition.sources, values), overrides)
-    return kept if declares_all(kept) else []
+    stored = _read(lambda values: scan_kept(definition.sources, values), overrides)
+    return stored if declares_all(stored) else []
 
 
 def present_space(repository: Repository, study: str) -> Space | None:
@@ -69,7 +69,7 @@ def outside(repository: Repository, study: str, spaces: Sequence[Space]) -> Iter
         columns = catalog.parameters
         digest_fact, remarks = catalog.facts["digest"], catalog.facts["remarks"]
         heads = [SelectItem.of(column) for column in (digest_fact, *columns, remarks)]
-        held: dict[tuple[object, ...], bool] = {}
+        known_answers: dict[tuple[object, ...], bool] = {}
         wide = len(heads) > WIDTH
         rows = (
             select_rows(reader, statement, heads) if wide else reader.each(statement.select(heads))
@@ -78,10 +78,10 @@ def outside(repository: Repository, study: str, spaces: Sequence[Space]) -> Iter
             ((digest, *cells),) = restore_rows((digest_fact, *columns), [row])
             point = tuple(cells)
             key = (*point, *map(type, point))  # 1 and true are equal, and no one value
-            if key not in held:
+            if key not in known_answers:
                 values = {c.name: v for c, v in zip(columns, point, strict=True) if v is not None}
-                held[key] = any(_holds(space, values) for space in spaces)
-            if not held[key]:
+                known_answers[key] = any(_holds(space, values) for space in spaces)
+            if not known_answers[key]:
                 yield digest
 
 

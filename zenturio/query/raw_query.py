@@ -391,11 +391,11 @@ def with_name_hint(error: InputError, repository: Repository, text: str) -> Inpu
 def _column_hint(unknown: str, repository: Repository, text: str) -> str:
     last = unknown.rpartition(".")[2].strip('"')
     columns: dict[str, None] = {}
-    asked = text.casefold()
+    lowered = text.casefold()
     with open_snapshot(repository) as reader:
         for study in repository.studies():
             plain = plain_view(study.view)
-            if study.view.casefold() in asked or plain.casefold() in asked:
+            if study.view.casefold() in lowered or plain.casefold() in lowered:
                 if last in FACTS:
                     view = study.view_all
                     view = view if plain_view(view) == view else quoted(view)

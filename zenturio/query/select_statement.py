@@ -369,9 +369,9 @@ def select_rows(
     return [tuple(cells_by_number[key]) for key in numbers]
 
 
-def extreme_number(reader: SnapshotReader, which: str, number: Fragment, source: Fragment) -> int:
+def extreme_number(reader: SnapshotReader, extreme: str, number: Fragment, source: Fragment) -> int:
     """The least or the greatest number; the two at once would be looked for among all rows."""
-    ((number_found,),) = reader.rows(sql(f"SELECT {which}({{}}) {{}}", number, source))
+    ((number_found,),) = reader.rows(sql(f"SELECT {extreme}({{}}) {{}}", number, source))
     return int(number_found)
 
 

@@ -430,7 +430,7 @@ def top_value_condition(
 
     None where too few of a sample meet the *condition* and have a value: few are soon sorted.
     """
-    first, last = (extreme_number(reader, which, number, source) for which in ("min", "max"))
+    first, last = (extreme_number(reader, extreme, number, source) for extreme in ("min", "max"))
     among = sql("{} IN ({})", number, _sampled_numbers(first, last, SAMPLE_SIZE))
     rows = join_fragments(
         " AND ", (condition_part for condition_part in (among, condition) if condition_part.parts)

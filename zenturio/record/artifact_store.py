@@ -144,8 +144,8 @@ class ArtifactStore:
             octal, root = match.groups()
             path_here = object_path(self.root, artifact.sha256)
             elsewhere = root is not None and not path_here.exists()
-            kept = object_path(Path(root), artifact.sha256) if elsewhere else path_here
-            return replace(artifact, kept=kept, mode=artifact.mode or int(octal, 8))
+            path = object_path(Path(root), artifact.sha256) if elsewhere else path_here
+            return replace(artifact, kept=path, mode=artifact.mode or int(octal, 8))
         old = Path("outputs", digest, artifact.path)
         if words.endswith(f"/{self.home.name}/{old}") and is_inside(self.home, self.home / old):
             mode = (self.home / old).stat().st_mode & 0o777

@@ -85,7 +85,7 @@ def lock_lease(
     ConflictError if it has ended, unless *ended* ones will do, or is for another study.
     """
     dialect = transaction.dialect
-    asked = time()
+    began = time()
     rows = transaction.sql(
         f"SELECT {_FACTS}, {studies.version_columns(transaction)}, {dialect.now}"
         f" FROM leases l CROSS JOIN {studies.JOINED} WHERE v.id = l.version"
@@ -97,7 +97,7 @@ def lock_lease(
         raise repository.lease_superseded(name, number)
     *facts, now = rows[0]
     transaction.now = now
-    transaction.clock_offset = measured_offset(now, asked, time())
+    transaction.clock_offset = measured_offset(now, began, time())
     row, version = LeaseRow(*facts[:10]), StudyVersion(*facts[10:])
     if name not in (version.name, version.fixed_name):
         studies.get_version(transaction, name)

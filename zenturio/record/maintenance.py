@@ -106,12 +106,12 @@ def upgrade_repository(url: str | Path | None = None) -> Upgrade:
     if before is None:
         schema_version.connect(kind, wait_seconds()).close()
         return Upgrade(newest, newest, None)
-    kept = None
+    copy = None
     if is_older(before):
         if isinstance(kind, SQLite):
             room_for(kind.path)
-        kept = upgrade_older(kind, artifact_store(kind), wait_seconds(), before)
-    return Upgrade(original_revision(before), newest, kept)
+        copy = upgrade_older(kind, artifact_store(kind), wait_seconds(), before)
+    return Upgrade(original_revision(before), newest, copy)
 
 
 def backup(

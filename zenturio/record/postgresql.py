@@ -73,8 +73,8 @@ class ServerURL:
     def arguments(self) -> dict[str, str]:
         """Return what a connection takes."""
         named = {"user": self.user, "host": self.host, "port": self.port, "dbname": self.database}
-        given = {name: value for name, value in named.items() if value}
-        return given | {name: self.value(name) for name, _ in self.query}
+        arguments = {name: value for name, value in named.items() if value}
+        return arguments | {name: self.value(name) for name, _ in self.query}
 
     @property
     def text(self) -> str:

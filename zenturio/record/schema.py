@@ -508,8 +508,8 @@ def tables_of(dialect: DialectName) -> list[Table]:
 
 def dialect(name: DialectName) -> Any:
     """Return how SQLAlchemy writes for that kind of database."""
-    made: Any = sqlite.dialect if name == "sqlite" else postgresql.dialect
-    return made()
+    dialect_class: Any = sqlite.dialect if name == "sqlite" else postgresql.dialect
+    return dialect_class()
 
 
 def create_statements(name: DialectName) -> Iterator[str]:

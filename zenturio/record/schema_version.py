@@ -292,15 +292,15 @@ def check_schema(
             continue
         sql = str(text)
         if kind == "trigger":
-            what = f"the trigger {name!r} on the table {table}"
+            obstacle = f"the trigger {name!r} on the table {table}"
         elif kind == "table" and (match := code.search(sql)):
-            what = f"{match[0].upper()} in the table {table}"
+            obstacle = f"{match[0].upper()} in the table {table}"
         elif is_newest and kind == "index" and not _PLAIN_INDEX.fullmatch(" ".join(sql.split())):
-            what = f"an expression in the index {name!r} of the table {table}"
+            obstacle = f"an expression in the index {name!r} of the table {table}"
         else:
             continue
         raise RecordError(
-            f"{place} was changed by another program: it has {what}",
+            f"{place} was changed by another program: it has {obstacle}",
             hint="remove that from the file if it is yours; `zen db salvage` copies the rows alone",
         )
 

@@ -180,13 +180,13 @@ class SQLite:
             except OSError:
                 continue
             if stat.S_ISLNK(status.st_mode) or (ending and status.st_nlink > 1):
-                what = "a link to another file"
+                obstacle = "a link to another file"
             elif not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
-                what = "a pipe or a device"
+                obstacle = "a pipe or a device"
             else:
                 continue
             raise RecordError(
-                f"{path} is {what}, which SQLite would read and write",
+                f"{path} is {obstacle}, which SQLite would read and write",
                 hint="remove it if you did not make it",
             )
 
@@ -374,9 +374,9 @@ class SQLite:
 
     def _locked(self) -> ZenError:
         holders = lock_holders([self.path, Path(f"{self.path}-shm")])
-        who = " and ".join(f"process {pid} ({name})" for pid, name in holders)
+        holders_text = " and ".join(f"process {pid} ({name})" for pid, name in holders)
         return RecordError(
             f"{self.location} has been locked for {self._wait:g} seconds"
-            + (f" by {who}" if who else ""),
+            + (f" by {holders_text}" if holders_text else ""),
             hint="wait until it is done or stop it; ZENTURIO_DB_WAIT=SECONDS waits longer",
         )

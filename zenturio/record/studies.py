@@ -168,12 +168,12 @@ def _find_named(
     # The index is by project and name: with the few projects named, no other study is looked at.
     # A damaged file may have lost its projects: what is not found so is looked for among all.
     for among in ("s.project IN (SELECT id FROM projects) AND ", ""):
-        which = f"{entry} WHERE {among}{whose}s.name = {mark}"
-        rows = transaction.sql(f"{which} AND s.current = v.id {order}{lock}", (*before, name))
+        query = f"{entry} WHERE {among}{whose}s.name = {mark}"
+        rows = transaction.sql(f"{query} AND s.current = v.id {order}{lock}", (*before, name))
         parts = sql_names.parse_version_name(name)
         if not rows and parts:
             condition = f"AND v.number = {mark} {order}{lock}"
-            rows = transaction.sql(f"{which} {condition}", (*before, *parts))
+            rows = transaction.sql(f"{query} {condition}", (*before, *parts))
         if rows:
             return StudyVersion(*rows[0])
     return None
@@ -516,14 +516,14 @@ def definition(transaction: Transaction, name: str, at: float | None) -> StudyDe
     mark = transaction.dialect.mark
     query = f"SELECT id, document FROM definitions WHERE version = {mark}"
     if at is None:
-        held = transaction.sql(f"{query} ORDER BY id DESC LIMIT 1", (version,))
+        rows = transaction.sql(f"{query} ORDER BY id DESC LIMIT 1", (version,))
     else:
-        held = transaction.sql(
+        rows = transaction.sql(
             f"{query} AND at <= {mark} ORDER BY id DESC LIMIT 1", (version, at)
         ) or transaction.sql(f"{query} ORDER BY id LIMIT 1", (version,))
-    if not held:
+    if not rows:
         raise codec.damage_error()
-    ((number, document),) = held
+    ((number, document),) = rows
     sources = transaction.sql(
         "SELECT s.path, c.body FROM sources s JOIN contents c ON c.digest = s.content"
         f" WHERE s.definition = {mark} ORDER BY s.path",

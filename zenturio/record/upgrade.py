@@ -101,7 +101,9 @@ def _upgrade_in_place(kind: DatabaseDialect, patience: float) -> str | None:
 def _add_columns(transaction: Transaction, table: str, names: tuple[str, ...]) -> None:
     """Add columns to *table*, empty in every row."""
     dialect = transaction.dialect.name
-    (described,) = (each for each in schema.tables_of(dialect) if each.name == table)
+    (described,) = (
+        definition for definition in schema.tables_of(dialect) if definition.name == table
+    )
     for name in names:
         kind = described.columns[name].type.compile(dialect=schema.dialect(dialect))
         transaction.sql(f"ALTER TABLE {table} ADD COLUMN {name} {kind}")
@@ -273,11 +275,11 @@ def _upgrade_server(kind: PostgreSQL, store: ArtifactStore, patience: float) -> 
 
 def _free_schema(old: Database, name: str) -> str:
     query = "SELECT nspname FROM pg_namespace"
-    taken = {schema_name for (schema_name,) in old.read(lambda t: t.sql(query))}
+    schemas = {schema_name for (schema_name,) in old.read(lambda t: t.sql(query))}
     return next(
         schema_name
         for schema_name in chain([name], (f"{name}_{n}" for n in count(2)))
-        if schema_name not in taken
+        if schema_name not in schemas
     )
 
 

@@ -243,8 +243,8 @@ def _burden(
         return int(count)
 
     alone, shared = number(_TRIED), number(_SHARED)
-    kept = transaction.sql(_KEPT.replace("{v}", str(version.id)))
-    files = {str(locate(artifact_of("", 0, sha, path, 0), "").kept) for sha, path in kept}
+    artifacts = transaction.sql(_KEPT.replace("{v}", str(version.id)))
+    files = {str(locate(artifact_of("", 0, sha, path, 0), "").kept) for sha, path in artifacts}
     past = number(_PAST)
     return StudyDeletion(
         name, alone, shared, alone + past, number(_LOG_BYTES), tuple(sorted(files))

@@ -448,8 +448,8 @@ def _inferred(
     suggestions: dict[str, Suggestion] = {}
     for trial in trials:
         for name, suggestion in trial.suggestions.items():
-            known = suggestions.get(name, suggestion)
-            suggestions[name] = known.merged(suggestion, name)
+            recorded = suggestions.get(name, suggestion)
+            suggestions[name] = recorded.merged(suggestion, name)
     model: dict[str, tuple[Suggestion, _Condition | None]] = {}
     for name, suggestion in suggestions.items():
         model[name] = suggestion, _condition(name, trials, model)

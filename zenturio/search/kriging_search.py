@@ -366,9 +366,9 @@ class KrigingSearch(GeneratorEngine):
         columns = self.genome.columns(rows)
         counts = [0] * len(rows)
         for names in shared:
-            made = set(zip(*(earlier[name] for name in names), strict=True))
+            combinations = set(zip(*(earlier[name] for name in names), strict=True))
             values = zip(*(columns[name] for name in names), strict=True)
-            counts = [count + (v in made) for count, v in zip(counts, values, strict=True)]
+            counts = [count + (v in combinations) for count, v in zip(counts, values, strict=True)]
         return counts.index(max(counts))
 
     def _resolution(self, model: GaussianProcess) -> Ints:

@@ -81,7 +81,7 @@ class Portfolio:
 
     def _engine(self, name: str) -> Search:
         """Return a member; one that proposes batches has a turn for each of them."""
-        has_batches = any(each.name == "batch" for each in describe(name).settings)
+        has_batches = any(setting.name == "batch" for setting in describe(name).settings)
         batch = {"batch": self._settings.round} if has_batches else {}
         return make(name, self._problem, batch)
 

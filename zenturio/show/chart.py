@@ -313,9 +313,9 @@ def common_levels(names: Sequence[str]) -> tuple[tuple[str, ...], list[int]]:
     The most frequent names have levels of their own; the others share the last one.
     """
     by_count = [name for name, _ in Counter(names).most_common()]
-    kept = set(by_count if len(by_count) <= MOST_LEVELS else by_count[: MOST_LEVELS - 1])
+    common = set(by_count if len(by_count) <= MOST_LEVELS else by_count[: MOST_LEVELS - 1])
     # In the order of appearance, though the most frequent ones were chosen.
-    levels = [name for name in dict.fromkeys(names) if name in kept]
+    levels = [name for name in dict.fromkeys(names) if name in common]
     number = {name: i for i, name in enumerate(levels)}
     if len(levels) < len(by_count):
         levels.append(OTHERS)

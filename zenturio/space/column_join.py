@@ -91,9 +91,11 @@ class JoinStatistics:
             if parameter.domain is not None and is_plain(parameter) and parameter.name not in zipped
         }
         self.allowed: dict[str, Column] = {}
-        rest = [condition for condition in part.conditions if not self._apply_unary(condition)]
-        pairs = self._take_pairs(rest)
-        self.rules: list[Rule] = [*map(self._restricted, pairs), *rest]
+        conditions = [
+            condition for condition in part.conditions if not self._apply_unary(condition)
+        ]
+        pairs = self._take_pairs(conditions)
+        self.rules: list[Rule] = [*map(self._restricted, pairs), *conditions]
         self.shares = {rule: self._share(rule) for rule in self.rules}
 
     def _take_pairs(self, conditions: list[SpaceCondition]) -> list[PairTable]:
@@ -185,9 +187,9 @@ class JoinStatistics:
             for name in (pair.first, pair.second):
                 partners = self.codes(pair.other(name))
                 cells = pair.seen_from(name)[np.ix_(self.codes(name), partners)]
-                kept = np.asarray(cells.any(axis=1))
-                if not kept.all():
-                    self.allowed[name] = self.codes(name)[kept]
+                possible = np.asarray(cells.any(axis=1))
+                if not possible.all():
+                    self.allowed[name] = self.codes(name)[possible]
                     pending += pairs[name]
                     shrunk.add(name)
         return shrunk
@@ -195,8 +197,8 @@ class JoinStatistics:
     def _restricted(self, pair: PairTable) -> PairTable:
         """Return *pair* restricted to the codes that are finally valid."""
         cells = np.zeros_like(pair.cells)
-        kept = np.ix_(self.codes(pair.first), self.codes(pair.second))
-        cells[kept] = pair.cells[kept]
+        remaining = np.ix_(self.codes(pair.first), self.codes(pair.second))
+        cells[remaining] = pair.cells[remaining]
         return PairTable(pair.first, pair.second, cells)
 
     def _share(self, rule: Rule) -> float:
@@ -409,7 +411,7 @@ def _postponed(
     g' if that visits fewer rows: f + g f' < f' + g' f, which is (1 - g) / f > (1 - g') / f'.
     A pair binds only what it keeps.
     """
-    rest, ranks = dict(enumerate(facts.rules)), facts.part.ranks
+    rules, ranks = dict(enumerate(facts.rules)), facts.part.ranks
     users = {
         name: set(numbers)
         for name, numbers in _numbers_by_name([needs[rule] for rule in facts.rules]).items()
@@ -420,17 +422,17 @@ def _postponed(
         private_needs = {name for name in needs[rule] if len(users[name]) == 1}
         behind = max((ranks[name] for name in needs[rule] - private_needs), default=-1)
         bound, share = _product(facts, private_needs), facts.shares[rule]
-        kept = bound * share
-        if private_needs and kept >= 1 and all(ranks[name] > behind for name in private_needs):
+        rows_left = bound * share
+        if private_needs and rows_left >= 1 and all(ranks[name] > behind for name in private_needs):
             # (1 - g) / f, written so that it does not overflow.
-            return 1 / kept - 1 if isinstance(rule, PairTable) else 1 / bound - share
+            return 1 / rows_left - 1 if isinstance(rule, PairTable) else 1 / bound - share
         return None
 
-    gains = {number: gain(rule) for number, rule in rest.items()}
+    gains = {number: gain(rule) for number, rule in rules.items()}
     last: list[Rule] = []
     while gained := [(value, number) for number, value in gains.items() if value is not None]:
         _, number = min(gained)
-        rule = rest.pop(number)
+        rule = rules.pop(number)
         last.append(rule)
         del gains[number]
         touched: set[int] = set()
@@ -439,8 +441,8 @@ def _postponed(
             # A name that one rule alone needs has become private.
             touched |= users[name] if len(users[name]) == 1 else set()
         for other in touched:
-            gains[other] = gain(rest[other])
-    return last, [*rest.values()]
+            gains[other] = gain(rules[other])
+    return last, [*rules.values()]
 
 
 Windows = Mapping[str, tuple[int, int]]

@@ -290,13 +290,13 @@ class JoinedComponent:
 
     def find(self, codes: dict[str, int]) -> int | None:
         # Not by the property: it would build the table, perhaps for minutes, to find one row.
-        held = self.__dict__.get("_table", self._whole)
-        return self._blocks.find(codes) if held is None else held.find(codes)
+        table = self.__dict__.get("_table", self._whole)
+        return self._blocks.find(codes) if table is None else table.find(codes)
 
     def tables(self) -> Iterator[CodeTable]:
-        held = self.__dict__.get("_table", self._whole)
-        if held is not None:
-            yield held
+        table = self.__dict__.get("_table", self._whole)
+        if table is not None:
+            yield table
         else:
             yield from filter(_LENGTH, self._blocks.join.walk({}, Progress()))
 
@@ -338,16 +338,19 @@ class JoinedComponent:
 
     def _continue(self, most: float) -> bool:
         progress = self._progress
-        held = sum(table.length * table.width for table in self._walked)
+        stored_codes = sum(table.length * table.width for table in self._walked)
         for table in self._walk:
             if table.length:
                 self._walked.append(table)
-            held += table.length * table.width
-            if progress.codes > most or held > MAX_TABLE_BYTES or progress.is_hopeless:
+            stored_codes += table.length * table.width
+            if progress.codes > most or stored_codes > MAX_TABLE_BYTES or progress.is_hopeless:
                 return False
             # Extrapolated, the whole would be four times too large; below a sixteenth, the share
             # covered so far is no good estimate.
-            if held > MAX_TABLE_BYTES // 16 and held > 4 * MAX_TABLE_BYTES * progress.share:
+            if (
+                stored_codes > MAX_TABLE_BYTES // 16
+                and stored_codes > 4 * MAX_TABLE_BYTES * progress.share
+            ):
                 return False
         return True
 
@@ -493,8 +496,8 @@ def growing_products(definition: Definition) -> Iterator[Product]:
     components: dict[str, Component] = {}
     constants: list[Component] = []
 
-    def take(made: Iterable[Component]) -> None:
-        for component in made:
+    def take(new_components: Iterable[Component]) -> None:
+        for component in new_components:
             if not component.part.names:
                 constants.append(component)
             components.update(dict.fromkeys(component.part.names, component))
@@ -649,13 +652,13 @@ class RejectionSampler:
         if isinstance(domain, Dependent):
             sizes[active] = rows.where(active).counts(domain)
         # Where a range is empty there is no point, whatever the other values are.
-        kept = ~active | (sizes > 0)
+        possible = ~active | (sizes > 0)
         shift = 0 if parameter.when is None else 1
         codes = [
             rng.randrange(size) + shift if yes else 0
-            for yes, size in zip(active[kept].tolist(), sizes[kept].tolist(), strict=True)
+            for yes, size in zip(active[possible].tolist(), sizes[possible].tolist(), strict=True)
         ]
-        return rows.where(kept).with_codes(parameter.name, np.array(codes, dtype=np.int64))
+        return rows.where(possible).with_codes(parameter.name, np.array(codes, dtype=np.int64))
 
     @cached_property
     def _uncountable(self) -> tuple[Parameter, ...]:

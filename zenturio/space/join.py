@@ -193,8 +193,8 @@ class _Frontier:
         steps = executor.plan.steps
         order = [step.name for step in steps if isinstance(step, BindStep)]
         rules = [step.rule for step in steps if isinstance(step, FilterStep)]
-        taken = [step.pair for step in steps if isinstance(step, BindStep)]
-        pairs = [each for each in (*rules, *taken) if isinstance(each, PairTable)]
+        bound_pairs = [step.pair for step in steps if isinstance(step, BindStep)]
+        pairs = [each for each in (*rules, *bound_pairs) if isinstance(each, PairTable)]
         conditions = [rule for rule in rules if isinstance(rule, SpaceCondition)]
         self.values = PartialValues(executor.part, conditions if partial else ())
         self.remaining = RemainingCodes(pairs if partial else (), order)

@@ -192,17 +192,17 @@ class Space:
     def blocks(self, size: int, limit: int | None = None) -> Iterator[PointBlock]:
         """Yield the points in order, or the first *limit*, *size* at a time; the last are fewer."""
         pieces: list[tuple[Mapping[str, Column], int]] = []
-        remaining, held = limit, 0
+        remaining, buffered = limit, 0
         for codes, length in self._product.walk():
             pieces.append((codes, length))
-            held += length
-            while held >= size and (remaining is None or remaining >= size):
+            buffered += length
+            while buffered >= size and (remaining is None or remaining >= size):
                 yield self._first_block(pieces, size)
-                held -= size
+                buffered -= size
                 remaining = None if remaining is None else remaining - size
-            if remaining is not None and held >= remaining:
+            if remaining is not None and buffered >= remaining:
                 break
-        last = held if remaining is None else min(held, remaining)
+        last = buffered if remaining is None else min(buffered, remaining)
         if last:
             yield self._first_block(pieces, last)
 

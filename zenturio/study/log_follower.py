@@ -91,15 +91,15 @@ def log_so_far(digest: str, put: Callable[[int, bytes], object]) -> None:
         tail.close()
 
 
-def log_after(log: Log, seen: int = 0) -> Iterator[bytes]:
-    """What was kept of a stream behind the first *seen* bytes, and a word where some is lacking."""
+def log_after(log: Log, position: int = 0) -> Iterator[bytes]:
+    """Yield what was kept of a stream behind *position* bytes, and a word where some is lacking."""
     end = len(log.head)
-    yield log.head[seen:]
+    yield log.head[position:]
     if log.tail:
         begin = log.size - len(log.tail)
-        if (missing := begin - max(seen, end)) > 0:
+        if (missing := begin - max(position, end)) > 0:
             yield f"\n[... {missing:,} bytes were not kept ...]\n".encode()
-        yield log.tail[max(seen - begin, 0) :]
+        yield log.tail[max(position - begin, 0) :]
 
 
 def _goes_on(repository: Repository, study: str, digest: str) -> bool:

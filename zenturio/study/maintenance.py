@@ -87,14 +87,14 @@ def prune(
             else maintenance.preview_pruning(repository, name)
             for name in studies
         )
-        kept = tuple(_measured(folder) for folder in _folders()) if folders else ()
+        sizes = tuple(_measured(folder) for folder in _folders()) if folders else ()
         if really:
-            for folder, _, _ in kept:
+            for folder, _, _ in sizes:
                 shutil.rmtree(folder, ignore_errors=True)
         garbage = maintenance.Garbage((), (), 0)
         if folders:
             garbage = maintenance.collect_garbage(repository, really=really)
-        return PruneResult(removals, kept, garbage)
+        return PruneResult(removals, sizes, garbage)
     finally:
         repository.close()
 

@@ -193,11 +193,11 @@ class _Reader:
 
     def study(self, url: str, name: str) -> OptunaStudy:
         rows = self._rows("SELECT study_id, study_name FROM studies ORDER BY study_id")
-        names = [str(found) for _, found in rows]
+        names = [str(name_found) for _, name_found in rows]
         if name not in names and (name or len(names) != 1):
-            what = f"has no study {name}" if name else f"has {len(names)} studies"
+            obstacle = f"has no study {name}" if name else f"has {len(names)} studies"
             raise InputError(
-                f"{url} {what}", hint=f"name one: --study NAME, of {', '.join(names) or 'none'}"
+                f"{url} {obstacle}", hint=f"name one: --study NAME, of {', '.join(names) or 'none'}"
             )
         number, name = next(row for row in rows if name in ("", row[1]))
         directions = self._rows(
@@ -324,13 +324,13 @@ def _outcome(
 
 def _metrics(source: OptunaStudy) -> list[str]:
     """Return the objectives, what trials reported, and attributes that are numbers or texts."""
-    taken = {field.name for field in (*_parameter_fields(source.finished), *measured_fields())}
+    reserved = {field.name for field in (*_parameter_fields(source.finished), *measured_fields())}
     names = dict.fromkeys(source.metrics)
     for trial in source.finished:
         if trial.intermediate:
             names[INTERMEDIATE] = None
         for name, value in trial.attributes.items():
-            if isinstance(value, bool | int | float | str) and name not in taken:
+            if isinstance(value, bool | int | float | str) and name not in reserved:
                 names[name] = None
     return list(names)
 

@@ -107,8 +107,8 @@ def extract(
             step(len(batch))
         if really:
             repository.remeasure(study, measured, definition)
-    seen = count["done"], again.names, again.gone, count["missing"], count["failed"], count["ok"]
-    return Extraction(study, *seen, changes)
+    counts = count["done"], again.names, again.gone, count["missing"], count["failed"], count["ok"]
+    return Extraction(study, *counts, changes)
 
 
 class MeasuredOutcomes(Iterable[Outcome]):
@@ -158,11 +158,11 @@ class _Again:
         outcome = record.outcome
         if outcome is None:
             return
-        kept = {n: m for n, m in outcome.metrics.items() if n not in self.names}
+        unchanged = {n: m for n, m in outcome.metrics.items() if n not in self.names}
         logs = repository.logs(record.digest, outcome.attempt)
         artifacts = repository.artifacts(record.digest, outcome.attempt)
         files = {artifact.path: artifact.kept for artifact in artifacts}
-        evidence = Evidence(logs.stdout, logs.stderr, usage=kept, files=files)
+        evidence = Evidence(logs.stdout, logs.stderr, usage=unchanged, files=files)
         metrics = self._meter.measure(record.values, evidence)
         yield as_counted(self._judged(outcome, metrics), record.repeat)
 
@@ -283,11 +283,14 @@ class _Programs:
         at = (name.document, *sorted(definition.sources.items()), *overrides)
         if at not in self._generators:
             try:
-                kept = kept_application(definition)
+                application = kept_application(definition)
             except UnfilledError:
                 self._generators[at] = None
             else:
-                self._generators[at] = kept, recorded_generator(kept, json.loads(name.document))
+                self._generators[at] = (
+                    application,
+                    recorded_generator(application, json.loads(name.document)),
+                )
         generator = self._generators[at]
         return None if generator is None else _experiment_of(*generator, record)
 

@@ -148,8 +148,8 @@ def abstract_workflow(flow: Workflow) -> tuple[Workflow, dict[str, str]]:
     it as in the paper: lapw0_host.
     """
     machines = {task.machine or f"\0{task.name}" for task in flow.tasks if task.kind == "job"}
-    taken = {*flow.names, *(task.program for task in flow.tasks)}
-    hosts = dict(_hosts(sorted(machines), taken))
+    used = {*flow.names, *(task.program for task in flow.tasks)}
+    hosts = dict(_hosts(sorted(machines), used))
 
     def host(task: WorkflowTask) -> WorkflowTask:
         if task.kind == "job":
@@ -164,14 +164,14 @@ def abstract_workflow(flow: Workflow) -> tuple[Workflow, dict[str, str]]:
     )
 
 
-def _hosts(machines: list[str], taken: set[str]) -> Iterator[tuple[str, str]]:
+def _hosts(machines: list[str], used: set[str]) -> Iterator[tuple[str, str]]:
     """A word for each, that is no name of anything else."""
     for name in machines:
         word = re.sub(r"\W", "_", name.strip("\0"))
         host, number = f"{word}_host", 2
-        while host in taken:
+        while host in used:
             host, number = f"{word}_host{number}", number + 1
-        taken.add(host)
+        used.add(host)
         yield name, host
 
 

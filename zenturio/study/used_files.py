@@ -135,7 +135,9 @@ def _judged(report: dict[str, Any], application: Application, scratch: Path) -> 
             programs.setdefault(_named(path))
     declared = {use.text for use in application.uses if use.kind == "program"}
     real = {os.path.realpath(p) for w in declared if (p := find_program(w, application.root))}
-    kept = [p for p in programs if p not in declared and os.path.realpath(_path(p)) not in real]
+    undeclared = [
+        p for p in programs if p not in declared and os.path.realpath(_path(p)) not in real
+    ]
     # Libraries and modules below the prefix of a program that runs belong to its installation:
     # they are counted, and the program is declared in their place.
     prefixes = tuple(_prefixes(executed, application))
@@ -147,7 +149,7 @@ def _judged(report: dict[str, Any], application: Application, scratch: Path) -> 
     listed = [path for path in variables if os.path.exists(path)]  # noqa: PTH110 - texts
     return Trace(
         report["exit"],
-        tuple(kept),
+        tuple(undeclared),
         tuple(_folded(listed)),
         tuple(written),
         len(others) - len(variables),

@@ -134,9 +134,9 @@ class BatchContract:
         with self.executor(tmp_path / "zen", 2, options=options) as place:
             future = place.submit(what)
             until(log.exists)
-            left = self.executor.left(tmp_path / "zen", options)
-            until(lambda: left.stages() == {what.digest: "running"})
-            assert left.cancel([what.digest]) == 0  # its driver lives
+            orphans = self.executor.left(tmp_path / "zen", options)
+            until(lambda: orphans.stages() == {what.digest: "running"})
+            assert orphans.cancel([what.digest]) == 0  # its driver lives
             future.cancel()
             assert future.result().status == "cancelled"
 

@@ -542,8 +542,8 @@ class CommandContract(ExecutorContract):
     def test_it_may_start_as_many_threads_as_it_has_cpus(self, place: Executor) -> None:
         look = 'echo "$OMP_NUM_THREADS:$MKL_NUM_THREADS"'
         assert outcome(place, experiment(Step(look, cpus=2))).stdout.head == b"2:2\n"
-        said = experiment(Step(look, cpus=2), environment={"OMP_NUM_THREADS": "3"})
-        assert outcome(place, said).stdout.head == b"3:\n"
+        limited = experiment(Step(look, cpus=2), environment={"OMP_NUM_THREADS": "3"})
+        assert outcome(place, limited).stdout.head == b"3:\n"
 
     def test_an_experiment_that_exceeds_its_memory_fails(self, place: Executor) -> None:
         grab = "b'1' * 600_000_000; print('GFLOPS=1')"

@@ -81,8 +81,8 @@ class Outcomes:
     ) -> None:
         (driver,) = driven(repository)
         repository.claim("s", driver, [A, B])
-        given = [outcome(A), outcome(A), outcome(B), replace(outcome(B), cause="another")]
-        assert repository.record("s", driver, given) == {A.digest, B.digest}
+        outcomes = [outcome(A), outcome(A), outcome(B), replace(outcome(B), cause="another")]
+        assert repository.record("s", driver, outcomes) == {A.digest, B.digest}
         assert repository.find_outcomes(ALL) == {A.digest: outcome(A), B.digest: outcome(B)}
         assert [a.state for a in repository.attempts(A.digest)] == ["ok"]
 

@@ -78,8 +78,8 @@ class Studies:
         reopened = repository.open("s", StudyDefinition((Field("other"),)))
         assert (reopened.version, reopened.view) == (2, view)
         driver = repository.acquire_lease("s", DriverProcess.current()).number
-        what = experiment(1, {"other": 1})
-        repository.add_results("s", driver, [(what, outcome(what))])
+        submitted = experiment(1, {"other": 1})
+        repository.add_results("s", driver, [(submitted, outcome(submitted))])
         assert [record.values for record in repository.records("s")] == [{"other": 1}]
 
     def test_a_study_with_a_driver_is_not_archived(self, repository: Repository) -> None:
@@ -169,8 +169,8 @@ class Studies:
         for study in ("select", "ß" * 50, 'a"b', "%s; --", "a", "a_all", "A"):
             repository.open(study, StudyDefinition(tuple(Field(name, "int") for name in names)))
             driver = repository.acquire_lease(study, DriverProcess.current()).number
-            what = experiment(1, values, salt=study)
-            repository.add_results(study, driver, [(what, outcome(what))])
+            named = experiment(1, values, salt=study)
+            repository.add_results(study, driver, [(named, outcome(named))])
             (record,) = repository.records(study)
             assert record.values == values
         views = [v.casefold() for s in repository.studies() for v in (s.view, s.view_all)]
@@ -280,8 +280,8 @@ class Leases:
         assert stale.ended >= running.started
         assert stale == replace(running, state="stale", cause="left", ended=stale.ended)
         assert [repository.attempts(of.digest)[0].state for of in (A, C)] == ["running"] * 2
-        told = [(event.kind, event.text) for event in repository.events("t")]
-        assert told == [
+        recorded = [(event.kind, event.text) for event in repository.events("t")]
+        assert recorded == [
             ("driver", f"lease {middle.number}: process {middle.pid} on {middle.host}"),
             ("driver", f"lease {middle.number}: released by its driver"),
             ("stale", "attempt 1: driver left"),

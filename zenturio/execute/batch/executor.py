@@ -82,20 +82,20 @@ class BatchOutstanding:
         self._system.sweep_workers(self._project)
         requested, count = set(digests), 0
         for session in self._sessions:
-            held = requested & set(session.digests()) - set(session.ended())
+            unfinished = requested & set(session.digests()) - set(session.ended())
             # The lock tells a dead driver from a living one, whose experiments are not touched.
-            if not held or not session.take():
+            if not unfinished or not session.take():
                 continue
             try:
-                count += self._cancel(session, held)
+                count += self._cancel(session, unfinished)
             finally:
                 session.leave() if session.digests() else session.remove()
         return count
 
-    def _cancel(self, session: BatchSession, held: set[str]) -> int:
+    def _cancel(self, session: BatchSession, digests: set[str]) -> int:
         tasks = session.tasks()
-        ours = {tasks[digest] for digest in held if digest in tasks}
-        for digest in held:
+        ours = {tasks[digest] for digest in digests if digest in tasks}
+        for digest in digests:
             session.drop(digest)  # what has not begun does nothing from now on
         try:
             found_jobs = self._system.look({name for name, _ in ours}) if ours else {}

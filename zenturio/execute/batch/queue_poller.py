@@ -257,9 +257,11 @@ class QueuePoller(Generic[Options]):
         self._report_lost()
         waiting = [t for t in self._table.queued() if not t.began]
         if self._pilots.begin(self._table.waiting + len(waiting)):
-            held = {job.array for jobs in jobs_of.values() for job in jobs if job.is_stuck}
+            stuck_arrays = {job.array for jobs in jobs_of.values() for job in jobs if job.is_stuck}
             # Else pilots would come behind all of it; what is held would begin by that.
-            self._system.step_back(array for array in self._arrays(waiting) if array not in held)
+            self._system.step_back(
+                array for array in self._arrays(waiting) if array not in stuck_arrays
+            )
         if any(t.cancel_requested for t in self._table.queued()):  # soon, but less and less often
             self._soon_seconds = min(self._soon_seconds * 2, self._options.poll)
             self._next_poll = min(
@@ -420,14 +422,14 @@ class OutcomeReader:
         sessions: list[BatchSession],
         incoming: Path,
         poll: float,
-        heard: Callable[[Outcome], None],
+        on_outcome: Callable[[Outcome], None],
     ) -> None:
-        """*heard* gets each outcome."""
+        """*on_outcome* gets each outcome."""
         self._table = table
         self._sessions = sessions
         self._incoming = incoming
         self._pause = max(min(poll / 5, LONGEST_PAUSE_SECONDS), 0.02)
-        self._heard = heard
+        self._heard = on_outcome
         self._closed = Event()
         self._thread = Thread(target=self._drive, name="zenturio-outcome-reader", daemon=True)
         self._thread.start()

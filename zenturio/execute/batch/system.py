@@ -283,8 +283,8 @@ def command_output(
         raise UnansweredError(f"{words[0]}: {error.strerror}") from error
     if done.returncode in answers:
         return done.stdout
-    said = (done.stderr.strip() or done.stdout.strip()).splitlines()
-    lines = [line.partition("error: ")[2] or line for line in said]
+    message = (done.stderr.strip() or done.stdout.strip()).splitlines()
+    lines = [line.partition("error: ")[2] or line for line in message]
     raise refusal(f"{words[0]}: {'; '.join(lines) or f'it ended with {done.returncode}'}")
 
 

@@ -455,8 +455,8 @@ def _run_job(job: StoredJob, request: dict[str, Any], control: int) -> None:
         "environment": {**request["environment"], **environment},
     }
     # Other drivers of the project may use this host: only here is it known what runs.
-    total, held = request.pop("slots", (0, 0))
-    job.slots.write_text(str(held))
+    total, own = request.pop("slots", (0, 0))
+    job.slots.write_text(str(own))
     at_start = slots_in_use(job)
     facts, blobs = LauncherRun(Launcher(control, 1, MachineLoad(nvml="")), request).execute()
     if total:

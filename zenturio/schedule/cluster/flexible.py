@@ -84,19 +84,19 @@ def replay_flexible(log: JobLog, policy: FlexiblePolicy, name: str, size: int = 
     size = cluster_size(log, size)
     cluster = FlexibleCluster(log, size, policy.settings)
     submit: list[float] = log.submit.tolist()
-    left: list[float] = log.run.tolist()
+    work_left: list[float] = log.run.tolist()
     count, arrived = len(log), 0
     start, ended = np.zeros(count), np.zeros(count)
     pace: dict[int, float] = {}
     used = 0.0
     while arrived < count or cluster.running:
-        ends = {job: cluster.now + left[job] / pace[job] for job in cluster.running}
+        ends = {job: cluster.now + work_left[job] / pace[job] for job in cluster.running}
         now = min(ends.values(), default=np.inf)
         now = min(now, submit[arrived]) if arrived < count else now
         for job, processors in list(cluster.running.items()):
             used += processors * (now - cluster.now)
             # Seconds of work are those on the processors asked for; the pace says how fast they go.
-            left[job] = max(left[job] - pace[job] * (now - cluster.now), 0.0)
+            work_left[job] = max(work_left[job] - pace[job] * (now - cluster.now), 0.0)
             if ends[job] <= now:
                 ended[job] = now
                 del cluster.running[job], pace[job]
@@ -191,8 +191,8 @@ def _even_shares(cluster: FlexibleCluster, jobs: list[int]) -> dict[int, int]:
             low = middle
         else:
             high = middle - 1
-    given, higher = shares(low), shares(low + 1)
-    free = cluster.size - sum(given.values())
-    for job in [job for job in jobs if higher[job] > given[job]][:free]:
-        given[job] += 1
-    return given
+    allotted, higher = shares(low), shares(low + 1)
+    free = cluster.size - sum(allotted.values())
+    for job in [job for job in jobs if higher[job] > allotted[job]][:free]:
+        allotted[job] += 1
+    return allotted

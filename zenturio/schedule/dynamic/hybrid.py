@@ -89,16 +89,16 @@ class Forecast:
 
 
 def forecast(
-    grid: MachineState, rest: Remainder, places: Mapping[int, int], ranks: Mapping[int, float]
+    grid: MachineState, remainder: Remainder, places: Mapping[int, int], ranks: Mapping[int, float]
 ) -> Forecast:
-    """Return the forecast of running *rest* on *places*, lowest rank first."""
-    inside = _edges_inside(grid, rest)
-    order = planning_order(rest, inside, ranks)
+    """Return the forecast of running *remainder* on *places*, lowest rank first."""
+    inside = _edges_inside(grid, remainder)
+    order = planning_order(remainder, inside, ranks)
     room = _Room(grid, grid.now)
     end: dict[int, float] = {}
     for processor, runs in enumerate(grid.running):
         for run in runs:
-            if run.task not in rest.migrating:
+            if run.task not in remainder.migrating:
                 share = grid.share[grid.node[processor]] or FAILED_SHARE
                 end[run.task] = grid.now + grid.remaining(run.task) / share
                 room.place(run.task, processor, grid.now, end[run.task])
@@ -108,7 +108,7 @@ def forecast(
         _place_task(
             grid, task, predecessors[task], placement, room, end, grid.arrival(task, places[task])
         )
-    return Forecast(grid.now, rest, places, order, end)
+    return Forecast(grid.now, remainder, places, order, end)
 
 
 def seconds_alone(grid: MachineState, outlook: Forecast) -> float:
@@ -122,18 +122,18 @@ def seconds_alone(grid: MachineState, outlook: Forecast) -> float:
 
 
 def planning_order(
-    rest: Remainder, predecessors: Predecessors, ranks: Mapping[int, float]
+    remainder: Remainder, predecessors: Predecessors, ranks: Mapping[int, float]
 ) -> list[int]:
-    """Return the tasks of *rest* in topological order, lowest rank first.
+    """Return the tasks of *remainder* in topological order, lowest rank first.
 
     Tasks of the next iteration come last among those that are ready.
     """
-    missing = {task: len(predecessors[task]) for task in rest.tasks}
-    after: dict[int, list[int]] = {task: [] for task in rest.tasks}
-    for task in rest.tasks:
+    missing = {task: len(predecessors[task]) for task in remainder.tasks}
+    after: dict[int, list[int]] = {task: [] for task in remainder.tasks}
+    for task in remainder.tasks:
         for neighbour, _ in predecessors[task]:
             after[neighbour].append(task)
-    ready = [(task in rest.later, ranks[task], task) for task, n in missing.items() if not n]
+    ready = [(task in remainder.later, ranks[task], task) for task, n in missing.items() if not n]
     heapify(ready)
     order = []
     while ready:
@@ -142,15 +142,15 @@ def planning_order(
         for neighbour in after[task]:
             missing[neighbour] -= 1
             if not missing[neighbour]:
-                heappush(ready, (neighbour in rest.later, ranks[neighbour], neighbour))
+                heappush(ready, (neighbour in remainder.later, ranks[neighbour], neighbour))
     return order
 
 
-def _edges_inside(grid: MachineState, rest: Remainder) -> dict[int, list[tuple[int, float]]]:
-    """Return the predecessors of each task of *rest* that are in *rest*."""
+def _edges_inside(grid: MachineState, remainder: Remainder) -> dict[int, list[tuple[int, float]]]:
+    """Return the predecessors of each task of *remainder* that are in *remainder*."""
     flow = grid.problem.workflow
-    predecessors: dict[int, list[tuple[int, float]]] = {task: [] for task in rest.tasks}
-    for edge in sorted(rest.edges):
+    predecessors: dict[int, list[tuple[int, float]]] = {task: [] for task in remainder.tasks}
+    for edge in sorted(remainder.edges):
         predecessors[int(flow.targets[edge])].append(
             (int(flow.sources[edge]), float(flow.data[edge]))
         )
@@ -359,23 +359,23 @@ class _HybridRun:
             and not grid.up(grid.where[task])
         ]
 
-    def _planned(self, rest: Remainder) -> Forecast:
-        """Return the forecast of a static plan for *rest*."""
-        if not rest.tasks:
-            return forecast(self._grid, rest, {}, {})
-        snapshot_ = snapshot(self._grid, rest)
+    def _planned(self, remainder: Remainder) -> Forecast:
+        """Return the forecast of a static plan for *remainder*."""
+        if not remainder.tasks:
+            return forecast(self._grid, remainder, {}, {})
+        snapshot_ = snapshot(self._grid, remainder)
         plan = self._static.plan(snapshot_.problem)
         order = [snapshot_.tasks[i] for i in task_sequence(plan) if i < snapshot_.planned]
         places = dict(
             zip(snapshot_.tasks, plan.processor.tolist()[: snapshot_.planned], strict=False)
         )
-        return forecast(self._grid, rest, places, {task: i for i, task in enumerate(order)})
+        return forecast(self._grid, remainder, places, {task: i for i, task in enumerate(order)})
 
     def _submit(self, choice: Forecast) -> None:
         """Carry out a forecast: cancel, send and reorder tasks."""
-        grid, rest = self._grid, choice.rest
+        grid, remainder = self._grid, choice.rest
         # Cancel first: a task can only be sent if it is waiting.
-        for task in sorted(rest.migrating):
+        for task in sorted(remainder.migrating):
             if grid.state[task] == "running":
                 grid.cancel(task)
             elif grid.state[task] == "done":

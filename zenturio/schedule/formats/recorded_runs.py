@@ -178,9 +178,9 @@ def _work_folder(folder: Path, row: _TraceRow) -> Path | None:
         return Path(os.path.realpath(row.workdir))
     if not re.fullmatch(r"[0-9a-f]{2}/[0-9a-f]{6,}", row.hash):
         return None
-    first, rest = row.hash.split("/")
-    found = sorted((folder / "work" / first).glob(f"{rest}*"))
-    return Path(os.path.realpath(found[0])) if found else None
+    first, remaining_digits = row.hash.split("/")
+    folders = sorted((folder / "work" / first).glob(f"{remaining_digits}*"))
+    return Path(os.path.realpath(folders[0])) if folders else None
 
 
 def _joined_by_processes(dag: Path, rows: list[_TraceRow]) -> Edges | None:
@@ -230,17 +230,17 @@ def _processes_before(
     node: str, arrows: Mapping[str, set[str]], process_of: Mapping[str, str]
 ) -> set[str]:
     """Return the processes that lead to *node*, directly or through channels and operators."""
-    pending, seen, found = list(arrows.get(node, ())), set[str](), set[str]()
+    pending, visited, processes = list(arrows.get(node, ())), set[str](), set[str]()
     while pending:
         before = pending.pop()
-        if before in seen:
+        if before in visited:
             continue
-        seen.add(before)
+        visited.add(before)
         if before in process_of:
-            found.add(before)
+            processes.add(before)
         else:
             pending += arrows.get(before, ())
-    return found - {node}
+    return processes - {node}
 
 
 # Snakemake

@@ -57,7 +57,7 @@ def dispatch(flow: Any, rule: Any, start: Any, end: Any, place: Any) -> None:
     )
     times, codes, size, now = np.empty(tasks), np.empty(tasks, np.int64), 0, 0.0
     arrivals, leave = data_arrivals(flow.numbers), np.zeros(tasks)
-    seen, stack = np.zeros(tasks, np.int64), np.empty(tasks, np.int64)
+    visited, stack = np.zeros(tasks, np.int64), np.empty(tasks, np.int64)
     for task in range(tasks):
         if missing[task] == 0:
             ready[count] = task
@@ -85,7 +85,7 @@ def dispatch(flow: Any, rule: Any, start: Any, end: Any, place: Any) -> None:
         # All tasks that end at one moment count before any successor becomes ready.
         for i in range(size, batch):
             if rule == PRIORITIES:
-                raise_ancestors(flow, scene, codes[i], seen, stack)
+                raise_ancestors(flow, scene, codes[i], visited, stack)
             for edge in range(flow.first[codes[i]], flow.first[codes[i] + 1]):
                 child = np.int64(flow.child[edge])
                 missing[child] -= 1
@@ -166,30 +166,30 @@ def task_ended(flow: Any, scene: Any, where: Any) -> None:
 
 
 @njit(cache=True)
-def raise_ancestors(flow: Any, scene: Any, task: Any, seen: Any, stack: Any) -> None:
+def raise_ancestors(flow: Any, scene: Any, task: Any, visited: Any, stack: Any) -> None:
     """Raise the priority of all unfinished ancestors of the children of *task* (pM-S, step 5)."""
     size, numbers = 0, flow.numbers
     for edge in range(flow.first[task], flow.first[task + 1]):
         size = push_parents(
-            numbers, scene.done, np.int64(flow.child[edge]), task + 1, seen, stack, size
+            numbers, scene.done, np.int64(flow.child[edge]), task + 1, visited, stack, size
         )
     while size > 0:
         size -= 1
         ancestor = stack[size]
         scene.rank[ancestor] -= 1
-        size = push_parents(numbers, scene.done, ancestor, task + 1, seen, stack, size)
+        size = push_parents(numbers, scene.done, ancestor, task + 1, visited, stack, size)
 
 
 @njit(cache=True)
 def push_parents(
-    numbers: Any, done: Any, task: Any, mark: Any, seen: Any, stack: Any, size: Any
+    numbers: Any, done: Any, task: Any, mark: Any, visited: Any, stack: Any, size: Any
 ) -> Any:
     """Push the parents of *task* that are neither done nor marked onto *stack*; return its size."""
     for edge in range(numbers.start[task], numbers.start[task + 1]):
         parent = np.int64(numbers.parent[edge])
-        # Each visit has a mark of its own, so *seen* is never cleared.
-        if not done[parent] and seen[parent] != mark:
-            seen[parent] = mark
+        # Each visit has a mark of its own, so *visited* is never cleared.
+        if not done[parent] and visited[parent] != mark:
+            visited[parent] = mark
             stack[size] = parent
             size += 1
     return size

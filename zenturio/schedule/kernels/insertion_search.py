@@ -210,10 +210,10 @@ def time_sequences(case: Any, plan: Any) -> Any:
     for i in range(len(plan.order) - 1, -1, -1):
         task = plan.order[i]
         place, behind = plan.place[task], plan.below[task]
-        left = inputs_ready(back, plan.place, plan.tail, task, place, NONE)
+        tail_behind = inputs_ready(back, plan.place, plan.tail, task, place, NONE)
         if behind != NONE:
-            left = max(left, plan.tail[behind])
-        plan.tail[task] = left + task_seconds(forth, task, place)
+            tail_behind = max(tail_behind, plan.tail[behind])
+        plan.tail[task] = tail_behind + task_seconds(forth, task, place)
     return makespan
 
 
@@ -270,15 +270,15 @@ def tails_without(case: Any, plan: Any, task: Any, without: Any) -> None:
         for edge in range(back.start[other], back.start[other + 1]):
             if mark[back.parent[edge]] == BEFORE:
                 precedes = True
-        left = inputs_ready(back, plan.place, tail, other, plan.place[other], task)
+        tail_behind = inputs_ready(back, plan.place, tail, other, plan.place[other], task)
         if behind == task:
             behind = plan.below[task]
         if behind != NONE:
-            left = max(left, tail[behind])
+            tail_behind = max(tail_behind, tail[behind])
             precedes = precedes or mark[behind] == BEFORE
         if precedes:
             mark[other] = BEFORE
-        tail[other] = left + task_seconds(case.forth, other, plan.place[other])
+        tail[other] = tail_behind + task_seconds(case.forth, other, plan.place[other])
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -290,11 +290,11 @@ def best_insertion(case: Any, plan: Any, task: Any, without: Any, place: Any) ->
     forth = case.forth
     seconds = task_seconds(forth, task, place)
     ready = inputs_ready(forth, plan.place, without.end, task, place, NONE)
-    left = inputs_ready(case.back, plan.place, without.tail, task, place, NONE)
+    tail_behind = inputs_ready(case.back, plan.place, without.tail, task, place, NONE)
     best, best_behind = np.inf, np.int64(NONE)
     is_home = plan.place[task] == place
     if forth.work[task] <= 0.0:
-        return (np.inf if is_home else ready + left), best_behind
+        return (np.inf if is_home else ready + tail_behind), best_behind
     # From the last gap back to the one behind the last task that must come before.
     behind, ahead = np.int64(NONE), plan.last[place]
     while True:
@@ -304,9 +304,9 @@ def best_insertion(case: Any, plan: Any, task: Any, without: Any, place: Any) ->
             is_home and behind == plan.below[task] and ahead == plan.above[task]
         ):
             begin = ready if ahead == NONE else max(ready, without.end[ahead])
-            rest = left if behind == NONE else max(left, without.tail[behind])
-            if begin + seconds + rest < best:
-                best, best_behind = begin + seconds + rest, behind
+            tail = tail_behind if behind == NONE else max(tail_behind, without.tail[behind])
+            if begin + seconds + tail < best:
+                best, best_behind = begin + seconds + tail, behind
         if ahead == NONE or without.mark[ahead] == BEFORE:
             return best, best_behind
         behind, ahead = ahead, plan.above[ahead]
@@ -407,15 +407,15 @@ def best_move(
         task = path[drawn]
         path[drawn] = path[i]
         path[i] = task
-        rest = remove_task(case, plan, task, without)
+        makespan_without = remove_task(case, plan, task, without)
         # No gap helps if what is left without the task is longer than the best move.
-        if rest > value:
+        if makespan_without > value:
             continue
         for place in range(len(plan.first)):
             if allowed[task, place] == NEVER:
                 continue
             through, behind = best_insertion(case, plan, task, without, np.int64(place))
-            longest = max(through, rest)
+            longest = max(through, makespan_without)
             if longest == np.inf or (allowed[task, place] > now and longest >= shortest):
                 continue
             if longest < value or (longest == value and through < length):

@@ -71,13 +71,13 @@ class HeftBudget:
             costs.append(metrics(plans[-1])["cost"])
             if costs[-1] > budget * (1 + SLACK):
                 break
-        kept = [plans[i] for i, cost in enumerate(costs) if cost <= budget * (1 + SLACK)]
-        if not kept:
+        affordable = [plans[i] for i, cost in enumerate(costs) if cost <= budget * (1 + SLACK)]
+        if not affordable:
             raise InputError(
                 f"heft-budget found no plan with cost {budget:g}",
                 hint=f"its cheapest costs {min(costs):g}; --front makespan+cost looks further",
             )
-        best = min(kept, key=lambda plan: plan.makespan)
+        best = min(affordable, key=lambda plan: plan.makespan)
         return replace(best, algorithm="heft-budget", notes={"budget": budget})
 
 
@@ -149,14 +149,14 @@ class IcPcp:
             deadline = 1.5 * plans[0].makespan
         limit = deadline * (1 + SLACK)
         plans += [deadline_plan(problem, deadline * share) for share in _DEADLINE_SHARES]
-        kept = [plan for plan in plans if plan.makespan <= limit]
-        if not kept:
+        timely = [plan for plan in plans if plan.makespan <= limit]
+        if not timely:
             least = min(plan.makespan for plan in plans)
             raise InputError(
                 f"ic-pcp found no plan that ends within {deadline:g} s",
                 hint=f"its shortest takes {least:g} s",
             )
-        best = min(kept, key=lambda plan: metrics(plan)["cost"])
+        best = min(timely, key=lambda plan: metrics(plan)["cost"])
         return replace(best, algorithm="ic-pcp", notes={"deadline": deadline})
 
 

@@ -132,14 +132,14 @@ class CpSatNeighbourhoods:
         free = None if whole else self._free_groups(plan)
         model = CpModel(self._problem, plan, free)
         solver = load_cp_model().CpSolver()
-        left = seconds - (monotonic() - began) - _SOLVER_STOP_SECONDS
-        if left <= 0:
+        seconds_left = seconds - (monotonic() - began) - _SOLVER_STOP_SECONDS
+        if seconds_left <= 0:
             return None, 0.0
         solver.parameters.num_workers = 1
         # Another seed after each failure: the same neighbourhood may be drawn again.
         solver.parameters.random_seed = (self._seed + self._failures) % 2**31
         solver.parameters.max_time_in_seconds = (
-            left * 0.7 if whole else min(left, _NEIGHBOURHOOD_SECONDS)
+            seconds_left * 0.7 if whole else min(seconds_left, _NEIGHBOURHOOD_SECONDS)
         )
         status = solver.status_name(solver.solve(model.model)).lower()
         bound = solver.best_objective_bound / model.scale if whole else 0.0

@@ -73,13 +73,13 @@ class InsertionSearch:
         )
         self.moves += int(count)
         if shortest < self.best.makespan:
-            found = self._best
+            best = self._best
             self.best = Plan(
                 self._problem,
                 "tabu",
-                found.place.astype(np.int32),
-                found.start.copy(),
-                found.end.copy(),
+                best.place.astype(np.int32),
+                best.start.copy(),
+                best.end.copy(),
             )
 
     def improve_until(self, deadline: float, goal: float) -> None:
@@ -87,13 +87,13 @@ class InsertionSearch:
         while (
             not self.is_cancelled
             and self.best.makespan > goal
-            and (left := deadline - monotonic()) > 0
+            and (seconds_left := deadline - monotonic()) > 0
         ):
             began = monotonic()
             self.improve(self._slice_moves, goal)
             took = max(monotonic() - began, 1e-6)
             # Twice as long at most: one slow slice says little about the next.
-            factor = min(max(min(_SLICE_SECONDS, left / 2) / took, 0.25), 2.0)
+            factor = min(max(min(_SLICE_SECONDS, seconds_left / 2) / took, 0.25), 2.0)
             self._slice_moves = max(int(self._slice_moves * factor), 1)
 
 
@@ -173,8 +173,8 @@ class Tabu:
         moves = settings.moves or default_moves(problem)
         notes: dict[str, Any] = {"first": first.makespan, "bound": bound}
         if settings.seconds is not None:
-            left = settings.seconds - (monotonic() - started)
-            best = search_in_threads(problem, plans, max(left, 0.0), self._seed)
+            seconds_left = settings.seconds - (monotonic() - started)
+            best = search_in_threads(problem, plans, max(seconds_left, 0.0), self._seed)
         else:
             search = InsertionSearch(problem, first, self._seed)
             slice_moves = max(moves // 20, 1)

@@ -54,14 +54,14 @@ def nondominated(losses: Floats) -> NDArray[np.bool_]:
 
 def selected(losses: Floats, count: int) -> Ints:
     """Return the indices of the best *count* rows: front by front, the least crowded first."""
-    left = np.arange(len(losses))
+    remaining = np.arange(len(losses))
     chosen: list[int] = []
-    while len(left) and len(chosen) < count:
-        front = left[nondominated(losses[left])]
+    while len(remaining) and len(chosen) < count:
+        front = remaining[nondominated(losses[remaining])]
         # Copies of a row come last: they add nothing.
         spread = front[np.argsort(-_crowding(losses[front]), kind="stable")]
         chosen += spread[: count - len(chosen)].tolist()
-        left = np.setdiff1d(left, front)
+        remaining = np.setdiff1d(remaining, front)
     return np.array(chosen, np.int64)
 
 

@@ -209,8 +209,8 @@ class _Search:
     def _solve(self, seconds: float) -> None:
         neighbourhoods: Any = CpSatNeighbourhoods(self._problem, self._seed)
         until = monotonic() + seconds
-        while (left := until - monotonic()) > 0 and not self._is_optimal:
-            plan, bound = neighbourhoods.improved(self.best, left)
+        while (seconds_left := until - monotonic()) > 0 and not self._is_optimal:
+            plan, bound = neighbourhoods.improved(self.best, seconds_left)
             self.bound = max(self.bound, min(bound, self.best.makespan))
             if plan is not None:
                 self._add(plan)

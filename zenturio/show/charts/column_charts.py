@@ -401,9 +401,9 @@ def _pie_chart(table: ChartTable) -> Chart:
         names = sorted(shares, key=(x.categories or ()).index)
         if len(names) > MOST_SLICES:
             largest = sorted(names, key=lambda name: -shares[name])[: MOST_SLICES - 1]
-            rest = [name for name in names if name not in largest]
-            names = [*(name for name in names if name in largest), f"{len(rest)} others"]
-            shares[names[-1]] = sum(shares[name] for name in rest)
+            small = [name for name in names if name not in largest]
+            names = [*(name for name in names if name in largest), f"{len(small)} others"]
+            shares[names[-1]] = sum(shares[name] for name in small)
         wedges = Wedges(tuple(names), tuple(shares[name] for name in names))
         panels.append(Panel(_panel_title(table, facet), (wedges,)))
     return table.chart(panels, x, y)

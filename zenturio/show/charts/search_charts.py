@@ -794,13 +794,13 @@ def sensitivity_chart(study: str, answer: Sensitivity, title: str = "") -> Chart
         for rank, (name, items) in enumerate(series.items())
     ]  # fmt: skip
     ends = [0.0, *(end for bar in bars for end in (*bar.low, *bar.high))]
-    what = f"change of {answer.metric}" if answer.effects else "share of the variance"
+    axis_label = f"change of {answer.metric}" if answer.effects else "share of the variance"
     return NotebookChart(
         "sensitivity",
         title or f"{study}: sensitivity of {answer.metric}, {answer.design.text}",
         "; ".join(["bars: 95 % intervals", *answer.notes[1:], answer.notes[0]]),
         ChartAxis("factor", categories=tuple(dict.fromkeys(x for bar in bars for x in bar.x))),
-        ChartAxis(what, answer.unit if answer.effects else "", ends=(min(ends), max(ends))),
+        ChartAxis(axis_label, answer.unit if answer.effects else "", ends=(min(ends), max(ends))),
         (Panel(marks=tuple(bars)),),
         colour=ChartAxis(""),
         levels=tuple(series),

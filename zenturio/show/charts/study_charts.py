@@ -152,11 +152,11 @@ def _with_defaults(repository: Repository, query: ChartQuery) -> ChartQuery:
         elif not query.colour:
             query = replace(query, colour=STUDY)
     if not query.x or (query.is_grid and not query.y):
-        taken = (query.x, query.y_column, query.z, query.colour, query.facet)
+        used = (query.x, query.y_column, query.z, query.colour, query.facet)
         parameters = varying_parameters(
             repository, first, outside=query.outside, rows=query.row_choice
         )
-        free = [name for name in parameters or ["repeat"] if name not in taken]
+        free = [name for name in parameters or ["repeat"] if name not in used]
         query = replace(query, x=query.x or next(iter(free), "repeat"))
         if query.is_grid and not query.y:
             query = replace(query, y=tuple(name for name in free if name != query.x)[:1])

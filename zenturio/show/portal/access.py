@@ -163,8 +163,8 @@ class SessionStore:
 
     def set_cookie(self, session: str, *, secure: bool) -> str:
         """Return the header that sets the cookie; *secure*: browsers send it over TLS only."""
-        rest = "; Secure" if secure else ""
-        return f"{self.cookie}={session}; Path=/; HttpOnly; SameSite=Strict{rest}"
+        suffix = "; Secure" if secure else ""
+        return f"{self.cookie}={session}; Path=/; HttpOnly; SameSite=Strict{suffix}"
 
     def clear_cookie(self) -> str:
         """Return the header that removes the cookie."""

@@ -346,8 +346,8 @@ class Proposals:
         return Proposed(self._take(), exhausted=True, over=self._source.over)
 
     def _take(self) -> list[Experiment]:
-        made, self._made = self._made, []
-        return made
+        proposals, self._made = self._made, []
+        return proposals
 
 
 class PointsInOrder:

@@ -430,9 +430,9 @@ def combined_summary(summaries: Sequence[RunSummary], total: int) -> RunSummary:
     )
     causes: dict[str, FailureGroup] = {}
     for failure in (failure for summary in summaries for failure in summary.failures):
-        seen = causes.get(failure.cause)
-        count = failure.count + (seen.count if seen else 0)
-        causes[failure.cause] = replace(seen or failure, count=count)
+        group = causes.get(failure.cause)
+        count = failure.count + (group.count if group else 0)
+        causes[failure.cause] = replace(group or failure, count=count)
     return replace(
         first,
         total=total,

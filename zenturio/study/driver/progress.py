@@ -624,11 +624,11 @@ def count_failure(
 ) -> None:
     """Count an *experiment* that failed among those that failed for the same cause."""
     cause = outcome.cause or outcome.status
-    seen = failures.get(cause)
-    if seen is None:
+    group = failures.get(cause)
+    if group is None:
         _, end = log_end(outcome.stderr, outcome.stdout, LINES)
         reasons = missing_reasons(cause, outcome.metrics)
         values = dict(experiment.values)
         failures[cause] = FailureGroup(cause, 1, experiment.digest, values, end, reasons)
     else:
-        failures[cause] = replace(seen, count=seen.count + 1)
+        failures[cause] = replace(group, count=group.count + 1)

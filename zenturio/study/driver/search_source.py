@@ -621,14 +621,14 @@ class KnownPoints:
             return {}
         expected = frozenset(frozen or ())
         counts = dict(key.partition(REPEATS)[::2] for key in expected)
-        known: dict[str, tuple[Point, Scores]] = {}
+        scored: dict[str, tuple[Point, Scores]] = {}
         points = list(self._candidates(space))
         # Of more points than can be known those are drawn that are nowhere in particular; those of
         # a frozen list may be anywhere.
         random.Random(0).shuffle(points)  # noqa: S311 - not for secrets
         compared, limit = (MOST_COMPARED, MOST_KNOWN) if frozen is None else (None, len(expected))
         candidates = iter(points[:compared])
-        while len(known) < limit and (batch := list(islice(candidates, LOOK_UPS))):
+        while len(scored) < limit and (batch := list(islice(candidates, LOOK_UPS))):
             experiments = [tuple(self._generator.experiments(point)) for point in batch]
             digests = [
                 digest
@@ -645,15 +645,15 @@ class KnownPoints:
                 key = digest if is_whole else f"{digest}{REPEATS}{len(measured)}"
                 scores = self._scores(measured)
                 if scores is not None and (frozen is None or key in expected):
-                    known[key] = point, scores
+                    scored[key] = point, scores
         if frozen is None:
-            return known
-        return {key: known[key] for key in frozen if key in known}
+            return scored
+        return {key: scored[key] for key in frozen if key in scored}
 
     def _candidates(self, space: Space) -> Iterator[Point]:
         """Yield points that studies with the same parameters have results of."""
         names = [parameter.name for parameter in space.dimensions]
-        seen: set[Point] = set()
+        visited: set[Point] = set()
         for study in self._repository.studies():
             fields = self._repository.definition(study.name).parameters
             if not {field.name for field in fields}.issuperset(names):
@@ -665,8 +665,8 @@ class KnownPoints:
                 for values in zip(*columns, strict=True):
                     with suppress(SpaceError):
                         point = space.find(dict(zip(names, values, strict=True)))
-                        if point not in seen:
-                            seen.add(point)
+                        if point not in visited:
+                            visited.add(point)
                             yield point
 
     @staticmethod
@@ -725,9 +725,9 @@ def collect_advice(
             f" {goal.expression.text}",
             hint=f"see what it has: zen results {study}",
         )
-    rest = advice[BEST_ADVICE:]
-    step = max(-(-len(rest) // (MOST_ADVICE - BEST_ADVICE)), 1)
-    return (*advice[:BEST_ADVICE], *rest[::step])
+    others = advice[BEST_ADVICE:]
+    step = max(-(-len(others) // (MOST_ADVICE - BEST_ADVICE)), 1)
+    return (*advice[:BEST_ADVICE], *others[::step])
 
 
 def _measured(

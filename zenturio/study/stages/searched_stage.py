@@ -87,15 +87,15 @@ class SearchedStage(SearchSource):
     def _take_ready(self) -> Experiment | None:
         if self.loop.is_over:  # by a rule that ends it early
             self._held.clear()
-        for held in list(self._held):
-            experiment, node = held
+        for waiting in list(self._held):
+            experiment, node = waiting
             is_ready = self._graph.is_ready(node)
             if is_ready:
-                self._held.remove(held)
+                self._held.remove(waiting)
                 ready = self._reader.attach(experiment, node)
                 self._own[ready.digest] = experiment
                 return ready
             if is_ready is None:
-                self._held.remove(held)
+                self._held.remove(waiting)
                 super().complete(experiment, Outcome(experiment.digest, "failed"))
         return None

@@ -65,9 +65,9 @@ class InputReader:
             until = self._graph.stages[link.stage].application.repeat.until
             # How many repeats there are beyond the least is an outcome, like the bytes of files.
             sure = [d for d in finished if until is None or d.repeat <= until.least]
-            asked = [until.text] if until is not None else []
-            digests += [name, *asked, *(done.digest for done in sure)]
-            former += [name, *asked, *(done.former for done in sure)]
+            names = [until.text] if until is not None else []
+            digests += [name, *names, *(done.digest for done in sure)]
+            former += [name, *names, *(done.former for done in sure)]
             for number, done in enumerate(finished, 1):
                 folder = name if single else f"{name}/{number}"
                 artifacts = self._repository.artifacts(done.digest, done.attempt)

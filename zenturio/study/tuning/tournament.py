@@ -284,11 +284,13 @@ class Tournament:
         )
         if session.run(self.place, listener=self.listener).interrupted:
             raise Interrupted("stopped: the same command goes on")
-        made = {point: self._generator.experiments(point) for point in unknown}
-        digests = [experiment.digest for several in made.values() for experiment in several]
+        experiments_of = {point: self._generator.experiments(point) for point in unknown}
+        digests = [
+            experiment.digest for several in experiments_of.values() for experiment in several
+        ]
         kinds = session.counting_kinds(machines_of(self.place))
         outcomes = self.repository.find_outcomes(digests, session.study, kinds)
-        for point, experiments in made.items():
+        for point, experiments in experiments_of.items():
             self._known[point] = self._scores(experiments, outcomes)
 
     def _scores(self, experiments: Sequence[Experiment], outcomes: dict[str, Outcome]) -> Scores:
