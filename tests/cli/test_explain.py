@@ -39,6 +39,7 @@ def test_a_study_is_explained_in_five_lines_and_a_chart(tmp_path, monkeypatch):
     assert {p["parameter"]: p["matters"] for p in facts["parameters"]}["a"] == "yes"
     tried = {tuple(sorted(f["parameters"].items())) for f in facts["best"]}
     assert tuple(sorted(facts["next"].items())) not in tried
+    assert zen("explain", "model", "-o", "-", cwd=tmp_path).out.splitlines()[6] == told[6]
     monkeypatch.chdir(tmp_path)
     del facts["file"]
     assert json.loads(json.dumps(Study("model").explain().facts())) == facts

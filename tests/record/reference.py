@@ -165,7 +165,8 @@ class ReferenceRepository(ReferenceQueue):
                 experiments=len(alone),
                 shared=len(rows) - len(alone),
                 attempts=len(alone)
-                + sum(t.stored is stored and t.source == t.id for t in self._tried.values()),
+                + sum(t.stored is stored and t.source == t.id for t in self._tried.values())
+                + sum(claim.stored is stored for claim in self._claims.values()),
                 log_bytes=sum(len(stream.head) + len(stream.tail) for stream in streams),
                 artifacts=tuple(sorted(kept - others)),
             )

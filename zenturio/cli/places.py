@@ -162,7 +162,7 @@ def _script(named_place: "NamedPlace") -> str:
 
 
 NAMED = 500
-"""Jobs that are called by their values in a picture; others by their digests."""
+"""Jobs that are called by their values in a chart; others by their digests."""
 _HEADS = ("host", "address", "state", "arch", "cores", "slots", "memory", "speed", "load", "cost")
 
 
@@ -212,11 +212,11 @@ def hosts(
         raise typer.Exit(4)
 
 
-def _happened(folder: Path, digests: list[str], picture: Path | None, json: bool) -> None:
+def _happened(folder: Path, digests: list[str], chart: Path | None, json: bool) -> None:
     from zenturio.execute.hosts.attempt_journal import read_events
 
     host_events = read_events(folder, digests)
-    if picture is not None:
+    if chart is not None:
         from zenturio.show.charts.schedule_charts import jobs_gantt
         from zenturio.show.report_store import save
 

@@ -165,7 +165,9 @@ def explain(
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", "-o", help="Chart file: .html, .png, .svg or .pdf; default: the terminal."
+            "--out",
+            "-o",
+            help="Chart file: .html, .png, .svg or .pdf; default: the terminal, as for -.",
         ),
     ] = None,
     outside: All = False,
@@ -183,6 +185,7 @@ def explain(
 
     Examples: zen explain matmul; zen explain matmul -o matmul.png
     """
+    from zenturio.cli.charts import TERMINAL
     from zenturio.record.entities import RowChoice, read_round
     from zenturio.show.explanation import explain as explain_study
     from zenturio.show.explanation import explanation_chart
@@ -200,7 +203,7 @@ def explain(
                 round=round_,
             )  # fmt: skip
     lines = answer.lines
-    if chart and out is not None:
+    if chart and out is not None and str(out) != TERMINAL:
         save(chart, out)
         lines.append(f"chart: {out}")
     elif chart:

@@ -145,7 +145,7 @@ def serial_correlation(values: Sequence[Number]) -> float | None:
     A. Wald & J. Wolfowitz: An exact test for randomness in the non-parametric case based on
     serial correlation, Annals of Mathematical Statistics 14 (1943), of ranks, and not circular.
     """
-    ranks = _ranks(values)
+    ranks = mean_ranks(values)
     centre = (len(values) + 1) / 2
     distances = [rank - centre for rank in ranks]
     squares = math.fsum(distance * distance for distance in distances)
@@ -154,8 +154,8 @@ def serial_correlation(values: Sequence[Number]) -> float | None:
     return math.fsum(a * b for a, b in pairwise(distances)) / squares
 
 
-def _ranks(values: Sequence[Number]) -> list[float]:
-    """The rank of each value from 1; equal values share the mean of theirs."""
+def mean_ranks(values: Sequence[Number]) -> list[float]:
+    """Return the rank of each value from 1; equal values share the mean of theirs."""
     order = sorted(range(len(values)), key=values.__getitem__)
     ranks = [0.0] * len(values)
     first = 0

@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from zenturio.experiment.aggregates import mean_ranks
+
 EXACT_BLOCKS = 200
 """Up to so many blocks the distribution of signed ranks is computed exactly."""
 
@@ -255,9 +257,9 @@ def rank_sum_chance(first: Sequence[float], second: Sequence[float]) -> float:
     """
     count, other = len(first), len(second)
     both = count + other
-    _, places, ties = np.unique([*first, *second], return_inverse=True, return_counts=True)
-    ranks = np.cumsum(ties) - (ties - 1) / 2
-    above = float(ranks[places[:count]].sum()) - count * (count + 1) / 2
+    values = [*first, *second]
+    above = math.fsum(mean_ranks(values)[:count]) - count * (count + 1) / 2
+    _, ties = np.unique(values, return_counts=True)
     spread = count * other / 12 * (both + 1 - float((ties**3 - ties).sum()) / (both * (both - 1)))
     if spread <= 0:
         return 1.0

@@ -153,6 +153,8 @@ _TRIED = (
 _PAST = (
     "SELECT count(*) FROM attempts WHERE version = {v} AND id NOT IN (SELECT result FROM copies)"
 )
+# A driver that died leaves claims: deletion makes them stale attempts first, a preview does not.
+_CLAIMED = "SELECT count(*) FROM claims WHERE version = {v}"
 _PARTS = ("stdout_head", "stdout_tail", "stderr_head", "stderr_tail")
 _LOG_BYTES = (
     f"SELECT coalesce(sum({' + '.join(f'length({part})' for part in _PARTS)}), 0)"
@@ -245,7 +247,7 @@ def _burden(
     alone, shared = number(_TRIED), number(_SHARED)
     artifacts = transaction.sql(_KEPT.replace("{v}", str(version.id)))
     files = {str(locate(artifact_of("", 0, sha, path, 0), "").kept) for sha, path in artifacts}
-    past = number(_PAST)
+    past = number(_PAST) + number(_CLAIMED)
     return StudyDeletion(
         name, alone, shared, alone + past, number(_LOG_BYTES), tuple(sorted(files))
     )

@@ -122,7 +122,7 @@ def run(
 
 @dataclass(frozen=True)
 class Study:
-    """A study of a repository: its answers as tables and pictures."""
+    """A study of a repository: its answers as tables and charts."""
 
     name: str
     db: str | Repository | None = None

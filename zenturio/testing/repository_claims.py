@@ -222,6 +222,16 @@ class Sharing:
         repository.open("s", DEFINITION)
         assert repository.cached("s", [A, B]) == {A.digest}
 
+    def test_a_preview_of_a_deletion_counts_the_attempts_that_a_dead_driver_left(
+        self, repository: Repository
+    ) -> None:
+        repository.open("s", DEFINITION)
+        dead = repository.acquire_lease("s", dead_driver())
+        repository.claim("s", dead.number, [A])
+        preview = repository.preview_deletion("s")
+        assert preview.attempts == 1
+        assert repository.delete("s") == preview
+
     def test_a_study_with_a_driver_cannot_be_deleted(self, repository: Repository) -> None:
         driven(repository)
         with pytest.raises(ConflictError, match="cannot be changed or deleted: process"):

@@ -83,24 +83,12 @@ def leased(
     LEFT()
 
 
-class LeaseKeeper:
-    """Renews a lease while its driver is busy: three times within the lease, until it is left.
+class _DriverThread:
+    """A thread beside the driver's, from entry until exit."""
 
-    A thread of its own, for the driver's may be in a user's function, or in a point that is hard
-    to find, for longer than the lease lasts.
-    """
-
-    def __init__(self, repository: Repository, lease: Lease) -> None:
-        self._repository = repository
-        self._lease = lease
+    def __init__(self, target: Callable[[], None], name: str) -> None:
         self._is_over = Event()
-        self._error: Exception | None = None
-        self._thread = Thread(target=self._renew, name="zenturio-lease", daemon=True)
-
-    def check(self) -> None:
-        """Raise ConflictError once another driver has superseded this one."""
-        if self._error is not None:
-            raise self._error
+        self._thread = Thread(target=target, name=name, daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -113,7 +101,30 @@ class LeaseKeeper:
         trace: TracebackType | None,
     ) -> None:
         self._is_over.set()
+        self._wake()
         self._thread.join(LEAVE_SECONDS)
+
+    def _wake(self) -> None:
+        """Wake a thread that waits for something else than its end."""
+
+
+class LeaseKeeper(_DriverThread):
+    """Renews a lease while its driver is busy: three times within the lease, until it is left.
+
+    A thread of its own, for the driver's may be in a user's function, or in a point that is hard
+    to find, for longer than the lease lasts.
+    """
+
+    def __init__(self, repository: Repository, lease: Lease) -> None:
+        self._repository = repository
+        super().__init__(self._renew, "zenturio-lease")
+        self._lease = lease
+        self._error: Exception | None = None
+
+    def check(self) -> None:
+        """Raise ConflictError once another driver has superseded this one."""
+        if self._error is not None:
+            raise self._error
 
     def _renew(self) -> None:
         number = self._lease.number
@@ -140,13 +151,13 @@ QUIET = 5.0
 ExperimentOutcome = tuple[Experiment, Outcome]
 
 
-class GroupCommit:
+class GroupCommit(_DriverThread):
     """Outcomes that wait for others, so that many share the cost of one commit.
 
     The driver's thread adds outcomes and commits them when that is due. A thread of its own commits
     them where the driver's does not come to it, because it is in a user's function. It reports
     nothing: the next `commit` of the driver's thread returns what was accepted meanwhile, or
-    raises what the thread could not commit.
+    raises what the thread could not commit. What is not committed at exit still waits for `commit`.
     """
 
     def __init__(self, write: Callable[[Sequence[ExperimentOutcome]], AbstractSet[str]]) -> None:
@@ -154,30 +165,13 @@ class GroupCommit:
 
         It may be called again with the same ones if it failed.
         """
+        super().__init__(self._commit_in_time, "zenturio-commit")
         self._write = write
         self._waiting: list[ExperimentOutcome] = []
         self._accepted: set[str] = set()
         self._last_commit = monotonic()
         self._lock = Lock()
         self._has_waiting = Event()
-        self._is_over = Event()
-        self._thread = Thread(target=self._commit_in_time, name="zenturio-commit", daemon=True)
-
-    def __enter__(self) -> Self:
-        """Start the thread."""
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """End the thread; what it has not committed still waits for `commit`."""
-        self._is_over.set()
-        self._has_waiting.set()
-        self._thread.join(LEAVE_SECONDS)
 
     @property
     def is_due(self) -> bool:
@@ -208,6 +202,9 @@ class GroupCommit:
                 del self._waiting[: len(group)]
                 self._accepted |= accepted
             self._last_commit = monotonic()
+
+    def _wake(self) -> None:
+        self._has_waiting.set()
 
     def _commit_in_time(self) -> None:
         while self._has_waiting.wait() and not self._is_over.wait(COMMIT_WAIT):
