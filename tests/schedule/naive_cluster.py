@@ -7,7 +7,7 @@ from zenturio.schedule.model.platform import (
     NetworkLink,
     Platform,
     PlatformMachine,
-    ScalingCurve,
+    RuntimeCurve,
     identical,
 )
 from zenturio.schedule.model.problem import MoldableProblem
@@ -19,7 +19,7 @@ SECONDS = st.integers(1, 6).map(float) | st.floats(0.1, 9)
 @st.composite
 def curves(draw, nodes):
     counts = draw(st.sets(st.integers(1, nodes), min_size=1))
-    return ScalingCurve(tuple(sorted(counts)), tuple(draw(SECONDS) for _ in counts))
+    return RuntimeCurve(tuple(sorted(counts)), tuple(draw(SECONDS) for _ in counts))
 
 
 @st.composite

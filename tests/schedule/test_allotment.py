@@ -5,11 +5,11 @@ import pytest
 from zenturio.errors import InputError
 from zenturio.schedule.algorithm import make, make_workflow_planner
 from zenturio.schedule.model.plan import check
-from zenturio.schedule.model.platform import Platform, PlatformMachine, ScalingCurve
+from zenturio.schedule.model.platform import Platform, PlatformMachine, RuntimeCurve
 from zenturio.schedule.model.workflow import Workflow, WorkflowTask
 from zenturio.schedule.moldable.cluster_queue import allotted_plan
 
-CURVE = ScalingCurve((1, 2, 4), (40.0, 21.0, 12.0))
+CURVE = RuntimeCurve((1, 2, 4), (40.0, 21.0, 12.0))
 HOSTS = Platform("hosts", (PlatformMachine("one", 1.0, 4), PlatformMachine("two", 1.0, 2)))
 
 
@@ -33,7 +33,7 @@ def test_a_task_gets_cores_of_one_host_and_the_time_of_its_curve(name):
 
 
 def test_a_curve_ends_at_the_widest_host():
-    wide = ScalingCurve((1, 64), (640.0, 10.0))
+    wide = RuntimeCurve((1, 64), (640.0, 10.0))
     plan = allotted_plan(make("moldable-local"), flow(WorkflowTask("a", curve=wide)), HOSTS, "x")
     assert plan.problem.workflow.task(0).cores == 4
     # 640 s on one node and 10 s on 64: linear scaling.
@@ -41,7 +41,7 @@ def test_a_curve_ends_at_the_widest_host():
 
 
 def test_what_no_host_is_wide_enough_for_is_refused():
-    task = WorkflowTask("a", curve=ScalingCurve((8, 16), (20.0, 10.0)))
+    task = WorkflowTask("a", curve=RuntimeCurve((8, 16), (20.0, 10.0)))
     with pytest.raises(InputError, match="'a' needs 8 cores; the widest host has 4"):
         allotted_plan(make("cpa"), flow(task), HOSTS, "cpa")
 

@@ -19,7 +19,7 @@ from zenturio.schedule.model.platform import (
     NetworkLink,
     Platform,
     PlatformMachine,
-    ScalingCurve,
+    RuntimeCurve,
 )
 from zenturio.schedule.model.problem import Problem
 from zenturio.schedule.model.workflow import Workflow, WorkflowTask
@@ -39,7 +39,7 @@ def tasks(draw, names):
         st.none()
         | st.lists(st.integers(1, 99), min_size=1, max_size=4, unique=True).flatmap(
             lambda nodes: st.tuples(*[st.floats(1e-6, 1e9)] * len(nodes)).map(
-                lambda seconds: ScalingCurve(tuple(sorted(nodes)), seconds)
+                lambda seconds: RuntimeCurve(tuple(sorted(nodes)), seconds)
             )
         )
     )

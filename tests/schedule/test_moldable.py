@@ -15,14 +15,14 @@ from zenturio.schedule.model.platform import (
     NetworkLink,
     Platform,
     PlatformMachine,
-    ScalingCurve,
+    RuntimeCurve,
     identical,
 )
 from zenturio.schedule.model.problem import MoldableProblem, has_moldable_tasks
 from zenturio.schedule.model.workflow import Workflow, WorkflowTask
 from zenturio.schedule.moldable.cluster_queue import ClusterQueue
 
-CURVE = ScalingCurve((1, 2, 4), (8.0, 5.0, 6.0))
+CURVE = RuntimeCurve((1, 2, 4), (8.0, 5.0, 6.0))
 FLOW = Workflow.of(
     "two",
     [WorkflowTask("a", curve=CURVE), WorkflowTask("b", 3.0, cores=2), WorkflowTask("c", 0.0)],
@@ -100,7 +100,7 @@ def test_file_transfers_become_delays():
     [
         (WorkflowTask("a", 1, cores=9), "'a' needs at least 9 nodes; the cluster has 4"),
         (
-            WorkflowTask("a", curve=ScalingCurve((5,), (1.0,))),
+            WorkflowTask("a", curve=RuntimeCurve((5,), (1.0,))),
             "'a' needs at least 5 nodes; the cluster has 4",
         ),
         (WorkflowTask("a", 1, machine="m"), "'a' is bound to the abstract machine 'm'"),

@@ -14,7 +14,7 @@ from zenturio.errors import InputError
 from zenturio.schedule.algorithm import describe, make
 from zenturio.schedule.generators.generator import generate
 from zenturio.schedule.model.plan import check
-from zenturio.schedule.model.platform import ScalingCurve, identical
+from zenturio.schedule.model.platform import RuntimeCurve, identical
 from zenturio.schedule.model.problem import MoldableProblem
 from zenturio.schedule.model.workflow import Workflow, WorkflowTask
 from zenturio.schedule.moldable.allocation_search import (
@@ -28,7 +28,7 @@ from zenturio.schedule.moldable.allocation_search import (
     static_allocation,
     submitted_by_rank,
 )
-from zenturio.schedule.moldable.cluster_queue import ClusterQueue, QueueOutcomes
+from zenturio.schedule.moldable.cluster_queue import ClusterQueue, PlanFigures
 
 ALL = ("cpa", "moldable-front", "moldable-global", "moldable-local", "moldable-static")
 PAPER = {"seeded": False, "polish": 0}
@@ -45,14 +45,14 @@ def planned(name, problem, seed=1, **settings):
 
 def outcome(plan):
     total = (plan.end - plan.start).sum()
-    return QueueOutcomes(np.array([total]), np.array([plan.makespan]), np.array([plan.cost]))
+    return PlanFigures(np.array([total]), np.array([plan.makespan]), np.array([plan.cost]))
 
 
 def small(seed):
     """Four tasks on four nodes."""
     rng = np.random.default_rng(seed)
     tasks = [
-        WorkflowTask(f"t{i}", curve=ScalingCurve((1, 2, 4), tuple(rng.uniform(2, 9, 3))))
+        WorkflowTask(f"t{i}", curve=RuntimeCurve((1, 2, 4), tuple(rng.uniform(2, 9, 3))))
         for i in range(4)
     ]
     return MoldableProblem.of(
@@ -92,8 +92,8 @@ def test_the_fitness_functions_are_those_of_the_paper(drawn, alpha):
 
 def test_as_printed_the_static_fitness_rewards_twice_the_time_at_twice_the_cost():
     problem = kwave("independent", 4)
-    short = QueueOutcomes(np.array([1.0]), np.array([100.0]), np.array([3200.0]))
-    long = QueueOutcomes(np.array([1.0]), np.array([200.0]), np.array([6400.0]))
+    short = PlanFigures(np.array([1.0]), np.array([100.0]), np.array([3200.0]))
+    long = PlanFigures(np.array([1.0]), np.array([200.0]), np.array([6400.0]))
     meant, printed = static_allocation(problem, 0.01), static_allocation(problem, 0.01, "printed")
     assert meant(short) < meant(long)
     assert printed(long) < printed(short)
@@ -122,7 +122,7 @@ def test_workflows_of_no_task_and_of_one_are_planned(name):
     nothing = MoldableProblem.of(Workflow.of("none", []), identical(3))
     assert planned(name, nothing).makespan == 0
     one = MoldableProblem.of(
-        Workflow.of("one", [WorkflowTask("a", curve=ScalingCurve((1, 2), (4.0, 3.0)))]),
+        Workflow.of("one", [WorkflowTask("a", curve=RuntimeCurve((1, 2), (4.0, 3.0)))]),
         identical(3),
     )
     assert planned(name, one).makespan in {3, 4}
@@ -247,7 +247,7 @@ def test_the_critical_path_grows_until_the_area_is_as_long(problem):
 
 
 def test_of_equal_gains_the_first_task_of_the_path_grows():
-    curve = ScalingCurve((1, 2), (8.0, 5.0))
+    curve = RuntimeCurve((1, 2), (8.0, 5.0))
     tasks = [WorkflowTask("a", curve=curve), WorkflowTask("b", curve=curve), WorkflowTask("c", 8.0)]
     problem = MoldableProblem.of(Workflow.of("equal", tasks, [("a", "b")]), identical(2))
     # then the path is 13 long, and so is the area: (10 + 8 + 8) / 2
@@ -255,7 +255,7 @@ def test_of_equal_gains_the_first_task_of_the_path_grows():
 
 
 def test_an_area_as_long_as_the_path_but_for_rounding_lets_nothing_grow():
-    curve = ScalingCurve((1, 2, 3, 4), (8.0, 4.2, 3.6, 2.6))
+    curve = RuntimeCurve((1, 2, 3, 4), (8.0, 4.2, 3.6, 2.6))
     problem = MoldableProblem.of(
         Workflow.of("two", [WorkflowTask(name, curve=curve) for name in "ab"], []), identical(6)
     )

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from schedule import naive_cluster
 from zenturio.errors import InputError
 from zenturio.schedule.model.plan import check
-from zenturio.schedule.model.platform import ScalingCurve, identical
+from zenturio.schedule.model.platform import RuntimeCurve, identical
 from zenturio.schedule.model.problem import MoldableProblem
 from zenturio.schedule.model.workflow import Workflow, WorkflowTask
 from zenturio.schedule.moldable.cluster_queue import ClusterQueue
@@ -104,7 +104,7 @@ def test_the_lowest_nodes_are_given_where_they_are_no_neighbours():
 
 
 def test_a_number_of_nodes_on_which_a_task_cannot_run_is_refused():
-    task = WorkflowTask("wide", curve=ScalingCurve((2, 4), (3.0, 2.0)))
+    task = WorkflowTask("wide", curve=RuntimeCurve((2, 4), (3.0, 2.0)))
     problem = MoldableProblem.of(Workflow.of("one", [task]), identical(8))
     with pytest.raises(InputError, match="'wide' cannot run on 5 nodes") as caught:
         ClusterQueue(problem).plan(np.array([5]))

@@ -76,7 +76,7 @@ def find(source: Source, dialect: Dialect) -> DirectiveLines:
     # Most files of a program have no directive: one search spares them all patterns.
     if source.text is None or "zen" not in source.text.lower():
         return DirectiveLines()
-    search = _Search(source, dialect)
+    search = _LineSearch(source, dialect)
     return DirectiveLines(tuple(search.lines()), tuple(search.diagnostics))
 
 
@@ -101,7 +101,7 @@ def hidden(lines: tuple[WrittenDirective, ...], length: int) -> tuple[range, ...
     return (*ranges, range(start, length)) if start is not None else tuple(ranges)
 
 
-class _Search:
+class _LineSearch:
     """One walk over the lines of a file."""
 
     def __init__(self, source: Source, dialect: Dialect) -> None:

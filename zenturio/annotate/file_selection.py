@@ -92,7 +92,7 @@ def find_files(
     if len(folders) == 1:
         root = folders[0]
     selection = FileSelection(_title(named, root), root)
-    walk = _Walk(selection, diagnostics, os.path.realpath(root), follow_links)
+    walk = _FolderWalk(selection, diagnostics, os.path.realpath(root), follow_links)
     for path in named:
         prefix = os.path.relpath(_absolute(path), _absolute(root)).replace(os.sep, "/")
         if path.is_dir():
@@ -241,7 +241,7 @@ def _ignored(folder: Path, below: str, diagnostics: Diagnostics) -> tuple[str, .
 
 
 @dataclass
-class _Walk:
+class _FolderWalk:
     selection: FileSelection
     diagnostics: Diagnostics
     inside: str
@@ -374,7 +374,7 @@ class _Met:
 class _Links:
     """Tells links that lead to what is in the application from others, which are followed."""
 
-    def __init__(self, walk: _Walk) -> None:
+    def __init__(self, walk: _FolderWalk) -> None:
         self._walk = walk
         self._targets: dict[str, str | None] = {}
         """Where each settled link leads; None for one that is followed, or left out."""

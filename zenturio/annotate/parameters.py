@@ -123,7 +123,7 @@ def in_order(
     diagnostics: Diagnostics,
 ) -> tuple[list[str], set[str]]:
     """The names, each behind those that it needs; and those that need themselves, printed."""
-    walk = _Walk(needs)
+    walk = _DependencyWalk(needs)
     for name in needs:
         walk.visit(name)
     rank = {name: at for at, name in enumerate(needs)}
@@ -135,7 +135,7 @@ def in_order(
     return list(walk.done), {name for circle in walk.circles for name in circle}
 
 
-class _Walk:
+class _DependencyWalk:
     """Depth first through what needs what, without recursion: a chain may be long."""
 
     def __init__(self, needs: Mapping[str, frozenset[str]]) -> None:

@@ -95,10 +95,10 @@ Item = WrittenText | WrittenRange | WrittenCall | WrittenConcatenation
 
 def read_elements(passage: Passage, start: int = 0) -> WrittenElements:
     """The set whose ``{`` stands at *start*; its ``end`` is behind the ``}``."""
-    return _Reader(passage, start).elements()
+    return _SetSyntaxReader(passage, start).elements()
 
 
-class _Reader(TextReader):
+class _SetSyntaxReader(TextReader):
     """Reads a set forward, element by element."""
 
     def __init__(self, passage: Passage, at: int) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from zenturio.cli import output, spaces, terminal
+from zenturio.cli import output, safe_streams, spaces
 from zenturio.cli.options import Json, Limit, Overrides, Paths, Sample, Trust
 
 if TYPE_CHECKING:
@@ -303,7 +303,7 @@ def _print(replacement: Replacement, *, in_colour: bool) -> None:
         return
     start, end = carets.index("^"), carets.rindex("^") + 1
     typer.echo(f"{head}\n{line[:start]}", nl=False)
-    terminal.styled(line[start:end], "reverse")
+    safe_streams.styled(line[start:end], "reverse")
     typer.echo(line[end:])
 
 

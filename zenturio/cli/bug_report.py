@@ -85,7 +85,7 @@ def bugreport(
 
 
 @dataclass(frozen=True)
-class _Part:
+class _ReportFile:
     """A file of the report."""
 
     name: str
@@ -97,7 +97,7 @@ class _Part:
         return self.name, f"{len(self.content):,}", self.about
 
 
-def _parts(project: Path, db: str | None) -> Iterator[_Part]:
+def _parts(project: Path, db: str | None) -> Iterator[_ReportFile]:
     """Yield the files of the report."""
     yield _json("versions.json", "versions of zenturio, Python, system, packages", _versions)
     yield _json("environment.json", "environment variables that matter", _environment)
@@ -107,16 +107,16 @@ def _parts(project: Path, db: str | None) -> Iterator[_Part]:
     yield _json("places.json", "known places, and programs on the PATH", partial(_places, project))
     yield _json("database.json", "kind, version and check of the database", partial(_database, db))
     for path in recent_files(project):
-        yield _Part(f"logs/{path.name}", "last log lines of a command", _lines(path))
+        yield _ReportFile(f"logs/{path.name}", "last log lines of a command", _lines(path))
 
 
-def _json(name: str, about: str, collect: Callable[[], Any]) -> _Part:
+def _json(name: str, about: str, collect: Callable[[], Any]) -> _ReportFile:
     try:
         facts = collect()
     except (ZenError, OSError, ValueError, RecursionError) as error:
         facts = {"error": f"{type(error).__name__}: {error}"}
     text = json.dumps(mask_values(facts), indent=2, ensure_ascii=True, default=str)
-    return _Part(name, about, text.encode())
+    return _ReportFile(name, about, text.encode())
 
 
 def _versions() -> dict[str, Any]:
@@ -178,7 +178,7 @@ def _read(path: Path) -> bytes:
         return file.read(_MOST_BYTES)
 
 
-def _zipped(parts: list[_Part]) -> bytes:
+def _zipped(parts: list[_ReportFile]) -> bytes:
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
         for part in parts:

@@ -149,7 +149,7 @@ def logs(
 
     Examples: zen logs 5c37b9d7 --follow; zen logs 5c37b9d7 --raw
     """
-    from zenturio.cli.terminal import LogOutput
+    from zenturio.cli.safe_streams import LogOutput
     from zenturio.study.log_follower import follow_log as follow_it
     from zenturio.study.log_follower import log_after, log_so_far
     from zenturio.study.overview import find_experiment, opened_repository

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import typer
 
-from zenturio.cli import command_log, terminal
+from zenturio.cli import command_log, safe_streams
 from zenturio.cli.verbs import Verbs
 from zenturio.errors import Diagnostic, ZenError
 
@@ -58,13 +58,13 @@ def main() -> None:
     gc.set_threshold(100_000)
     # Sizes of spaces are exact, and have as many digits as they have.
     sys.set_int_max_str_digits(0)
-    terminal.guard()
+    safe_streams.guard()
     code: int | None
     try:
         command_log.begin(sys.argv[1:])
         with _work_shown():
             code = _exit_code(app)
-        if error := terminal.output_error():
+        if error := safe_streams.output_error():
             typer.echo(f"the output cannot be written: {error.strerror}", err=True)
             code = code or 4
     except BaseException as error:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from zenturio.cli import terminal
+from zenturio.cli import safe_streams
 from zenturio.log_setup import work_progress
 from zenturio.safe_text import one_line, visible_in_json
 
@@ -68,7 +68,7 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[Any]], *, right: str = "
             for i, (text, width) in pairs
         ).rstrip()
         if number == 0:
-            terminal.styled(line, "bold")
+            safe_streams.styled(line, "bold")
             line = ""
         typer.echo(line)
 
@@ -179,7 +179,7 @@ def waiting(words: str) -> Iterator[None]:
 def _console() -> "Console":
     from rich.console import Console
 
-    return Console(file=terminal.unguarded(sys.stderr))
+    return Console(file=safe_streams.unguarded(sys.stderr))
 
 
 def number(value: Any) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from zenturio import log_setup, quantities
-from zenturio.cli import options, output, terminal
+from zenturio.cli import options, output, safe_streams
 from zenturio.cli.options import Database, Json, TokenFile, Trust, read_token
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def run(
     from zenturio.study.local_run import job_script, plan_request, run_request
     from zenturio.study.study_request import StudyRequest
 
-    terminal.outlive_readers()
+    safe_streams.outlive_readers()
     if work and not db:
         db = _database_of_work_folder(begins=not dry_run)
     measured = _measured_points(where)
@@ -368,7 +368,7 @@ class ProgressLine:
             self._stream.flush()
 
     def _clear_line(self) -> None:
-        terminal.unguarded(self._stream).write("\r\x1b[K")
+        safe_streams.unguarded(self._stream).write("\r\x1b[K")
 
 
 def progress_line(progress: RunProgress) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from zenturio import quantities
-from zenturio.cli import output, terminal
+from zenturio.cli import output, safe_streams
 from zenturio.cli.options import Database, Json, MachineKind, Trust
 from zenturio.cli.results import All, OfMachine, OfRound
 
@@ -442,7 +442,7 @@ def tune(
     from zenturio.study.tuning.tune import tune as run_tuning
     from zenturio.study.tuning.tuning_target import read_ranges, read_target
 
-    terminal.outlive_readers()
+    safe_streams.outlive_readers()
 
     ranges = read_ranges(describe(engine), settings or [])
     place = PlaceOptions(jobs, place=choose_place(on))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import typer
 
-from zenturio.cli import terminal
+from zenturio.cli import safe_streams
 from zenturio.errors import InputError, NotFoundError, SafetyError
 from zenturio.execute.executor import Executor
 from zenturio.execute.places import ClosableExecutor, open_place
@@ -40,7 +40,7 @@ def serve_here(
     db: str | None,
 ) -> None:  # fmt: skip
     """Serve the project until somebody stops it."""
-    terminal.outlive_readers()
+    safe_streams.outlive_readers()
     project = project_folder()
     config = _configuration(project, host, port, policy, on)
     with ExitStack() as stack:

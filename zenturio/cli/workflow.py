@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from zenturio import quantities
-from zenturio.cli import output, terminal
+from zenturio.cli import output, safe_streams
 from zenturio.cli.options import Json, Trust
 from zenturio.cli.schedule import Times, read_times
 
@@ -424,7 +424,7 @@ def run(
     from zenturio.schedule.generators.generator import instance_of
     from zenturio.study.task_records import default_study, record_task_times
 
-    terminal.outlive_readers()
+    safe_streams.outlive_readers()
     make_workflow_planner(algorithm)  # an unsuitable one is refused before hosts are connected
     flow = _timed(instance_of(source, {}, 0).workflow, times)
     doing = TaskTemplate(command, tuple(file or []), tuple(hand_on or []), iterations)

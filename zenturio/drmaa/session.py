@@ -59,7 +59,7 @@ class JobInfo(NamedTuple):
 
 
 @dataclass
-class _Job:
+class _SessionJob:
     """A job of the session; without a future while it is held."""
 
     name: str
@@ -82,7 +82,7 @@ class Session:
         self.contact = contactString
         self._folder = folder
         self._place: Any = None
-        self._jobs: dict[str, _Job] = {}
+        self._jobs: dict[str, _SessionJob] = {}
         self._name = secrets.token_hex(3)
         self._count = 0
 
@@ -187,7 +187,7 @@ class Session:
             raise NoActiveSessionException("there is no session", hint="call initialize() first")
         return self._place
 
-    def _job(self, name: str) -> _Job:
+    def _job(self, name: str) -> _SessionJob:
         self._active()
         if name not in self._jobs:
             raise InvalidJobException(f"no job {name!r}: was it waited for already?")
@@ -198,7 +198,7 @@ class Session:
         self._count += 1
         tail = "" if index is None else f".{index}"
         name = f"{template.jobName or 'job'}-{self._name}-{self._count}{tail}"
-        job = _Job(
+        job = _SessionJob(
             name,
             template.experiment(name, index),
             template.path(template.outputPath, index),
@@ -209,7 +209,7 @@ class Session:
         self._jobs[name] = job
         return name
 
-    def _ended(self, jobs: list[_Job], timeout: float) -> _Job:
+    def _ended(self, jobs: list[_SessionJob], timeout: float) -> _SessionJob:
         """The first of *jobs* that has ended."""
         running = {job.future: job for job in jobs if job.future is not None}
         if not running:
@@ -221,7 +221,7 @@ class Session:
             raise ExitTimeoutException(f"no job has ended within {timeout:g} s")
         return running[next(future for future in running if future in done)]
 
-    def _reaped(self, job: _Job) -> JobInfo:
+    def _reaped(self, job: _SessionJob) -> JobInfo:
         """What became of it; its output goes to where it is wanted, and it is forgotten."""
         future = job.future
         assert future is not None
@@ -240,7 +240,7 @@ class Session:
             self._place.forget(outcome.digest)
         return _info(job.name, outcome)
 
-    def _control(self, job: _Job, operation: str) -> None:
+    def _control(self, job: _SessionJob, operation: str) -> None:
         future = job.future
         match operation:
             case JobControlAction.TERMINATE:
@@ -266,7 +266,7 @@ class Session:
             case _:
                 raise DeniedByDrmException(f"{operation!r} is not an operation")
 
-    def _terminate(self, job: _Job) -> None:
+    def _terminate(self, job: _SessionJob) -> None:
         if job.future is None:
             job.future = Future()
             job.future.cancel()
@@ -275,7 +275,7 @@ class Session:
         else:
             job.future.cancel()
 
-    def _suspend(self, job: _Job, *, resume: bool) -> None:
+    def _suspend(self, job: _SessionJob, *, resume: bool) -> None:
         suspend = getattr(self._place, "suspend", None)
         if suspend is None:
             raise DeniedByDrmException(
@@ -286,7 +286,7 @@ class Session:
         job.suspended = not resume
 
 
-def _bring(job: _Job, outcome: Outcome) -> None:
+def _bring(job: _SessionJob, outcome: Outcome) -> None:
     """Puts what a job left to where it is wanted; where that fails it can be waited for again."""
     targets = {OUTPUT: job.output, ERRORS: job.errors}
     for artifact in outcome.artifacts:

@@ -179,13 +179,13 @@ def _filed(path: Path, name: str) -> ExperimentFile:
     return ExperimentFile(name, status.st_mode & 0o777, path.read_bytes(), mtime=status.st_mtime_ns)
 
 
-class _Parser(argparse.ArgumentParser):
+class _NativeParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise InvalidAttributeValueException(f"nativeSpecification: {message}")
 
 
 def _native(text: str) -> argparse.Namespace:
-    parser = _Parser(add_help=False, allow_abbrev=False)
+    parser = _NativeParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--file", action="append", default=[])
     parser.add_argument("--keep", action="append", default=[])
     parser.add_argument("--require", action="append", default=[])

@@ -488,7 +488,7 @@ def unpack_experiment(parcel: bytes) -> Experiment:
 
 def pack_experiments(experiments: Iterable[Experiment], *, shared: bool = False) -> bytes:
     """Several that travel together; what they have in common is in it once."""
-    writer = _Writer(shared=shared)
+    writer = _ManifestWriter(shared=shared)
     rows = [writer.experiment(experiment) for experiment in experiments]
     manifest = {"recipes": writer.recipes, "builds": writer.builds, "experiments": rows}
     return frame_message(_EXPERIMENT_MAGIC, manifest, writer.blobs)
@@ -538,7 +538,7 @@ def _experiments_from_json(manifest: dict[str, Any], blobs: list[bytes]) -> list
     ]
 
 
-class _Writer:
+class _ManifestWriter:
     """Collects what several experiments share."""
 
     def __init__(self, *, shared: bool) -> None:

@@ -111,10 +111,10 @@ class ExperimentGenerator:
         seed = application.repeat.seed
         names = [p.name for p in application.space.parameters] + ([seed] if seed else [])
         words = frozenset(p.name for p in application.space.parameters if p.words)
-        self._makes = [_Writer(command, names, words) for command in application.builds]
-        self._runs = [_Writer(command, names, words) for command in application.runs]
+        self._makes = [_StepWriter(command, names, words) for command in application.builds]
+        self._runs = [_StepWriter(command, names, words) for command in application.runs]
         verifications = application.verifications
-        self._verifiers = [_Writer(v.command, names, words) for v in verifications if v.command]
+        self._verifiers = [_StepWriter(v.command, names, words) for v in verifications if v.command]
         variables = set(application.environment.values())
         visible = self._filler.parameters | variables
         # What neither files nor environment show must enter the digest itself: see
@@ -424,7 +424,7 @@ def _compared(application: Application) -> tuple[str, ...]:
     return tuple(escape(same.path.text) for same in application.same_files)
 
 
-class _Writer:
+class _StepWriter:
     """Makes steps of one command; what was written is remembered by the texts in it."""
 
     def __init__(self, command: Command, names: Iterable[str], words: frozenset[str]) -> None:

@@ -83,7 +83,7 @@ _Entry = tuple[bytes, bytes, int]
 """The hash of a path, and its record or its number among those that are filled."""
 
 
-class _Part:
+class _TrieNode:
     """A leaf or a node with something in it that is filled."""
 
     __slots__ = ("_below", "_pieces", "_slots")
@@ -93,7 +93,7 @@ class _Part:
         mark: bytes,
         pieces: Sequence[bytes],
         slots: Sequence[tuple[int, int]],
-        below: Sequence[tuple[int, _Part]] = (),
+        below: Sequence[tuple[int, _TrieNode]] = (),
     ) -> None:
         self._pieces = [mark, *pieces]
         self._slots = [(place + 1, number) for place, number in slots]
@@ -108,20 +108,20 @@ class _Part:
         return _hash(b"".join(pieces))
 
 
-def _built(entries: Sequence[_Entry], depth: int) -> bytes | _Part:
+def _built(entries: Sequence[_Entry], depth: int) -> bytes | _TrieNode:
     """The trie of *entries*, which are sorted and agree in the first *depth* digits."""
     # At the last digit all hashes are equal: the files must share a leaf, however many they are.
     if len(entries) <= LEAF or depth == _DEPTH:
         slots = [(place, number) for place, (*_, number) in enumerate(entries) if number >= 0]
-        part = _Part(b"leaf", [piece for _, piece, _ in entries], slots)
+        part = _TrieNode(b"leaf", [piece for _, piece, _ in entries], slots)
         return part if slots else part.digest(())
     groups: list[list[_Entry]] = [[] for _ in range(CHILDREN)]
     for entry in entries:
         groups[_digit(entry[0], depth)].append(entry)
     children = [_built(group, depth + 1) if group else _EMPTY for group in groups]
-    below = [(at, child) for at, child in enumerate(children) if isinstance(child, _Part)]
+    below = [(at, child) for at, child in enumerate(children) if isinstance(child, _TrieNode)]
     pieces = [child if isinstance(child, bytes) else b"" for child in children]
-    part = _Part(b"node", pieces, (), below)
+    part = _TrieNode(b"node", pieces, (), below)
     return part if below else part.digest(())
 
 

@@ -77,7 +77,7 @@ class PairedRuns(NamedTuple):
 class StudyRuns(NamedTuple):
     """The runs of one side of a comparison, by point."""
 
-    runs: Mapping[tuple[Any, ...], PointRuns]
+    runs: Mapping[tuple[Any, ...], MeasuredRuns]
     failures: Mapping[tuple[Any, ...], int]
     left_out: int
     """Runs that succeeded and have no finite value."""
@@ -88,7 +88,7 @@ class StudyRuns(NamedTuple):
         return np.concatenate([self.runs[point].rows for point in points])
 
 
-class PointRuns(Sequence[MeasuredRun]):
+class MeasuredRuns(Sequence[MeasuredRun]):
     """The runs of one point, each made when it is asked for: there may be millions of them."""
 
     def __init__(self, table: RunTable, rows: Array) -> None:
@@ -199,7 +199,7 @@ def runs_by_point(frame: pd.DataFrame, on: Sequence[str], values: Array) -> Stud
     failed = np.flatnonzero(has_failed)
     _, first, failures = np.unique(cells_of_rows[failed], return_index=True, return_counts=True)
     return StudyRuns(
-        {points[at]: PointRuns(table, groups[at]) for at in by_first.tolist()},
+        {points[at]: MeasuredRuns(table, groups[at]) for at in by_first.tolist()},
         dict(zip(_points(frame, on, failed[first]), failures.tolist(), strict=True)),
         int((has_succeeded & ~is_used).sum()),
         table,

@@ -290,7 +290,7 @@ def _missing(measured: Iterable[tuple[str, int]], total: int) -> tuple[str, ...]
 
 
 @dataclass(slots=True)
-class _Repeats:
+class _MetricRepeats:
     tried: int = 0
     values: list[float] = field(default_factory=list)
     """In the order of the repeats."""
@@ -366,13 +366,13 @@ def default_metric(definition: StudyDefinition) -> str:
 
 def _points(
     table: StudyTable, keys: Sequence[StudyColumn], formula: Expression
-) -> dict[tuple[Any, ...], _Repeats]:
+) -> dict[tuple[Any, ...], _MetricRepeats]:
     names = sorted(formula.names)
     columns = [table.catalog.facts["status"], *map(table.catalog.column, names)]
-    points: dict[tuple[Any, ...], _Repeats] = {}
+    points: dict[tuple[Any, ...], _MetricRepeats] = {}
     for row in table.rows([*keys, *columns]):
         point, status, values = row[: len(keys)], row[len(keys)], row[len(keys) + 1 :]
-        repeats = points.setdefault(point, _Repeats())
+        repeats = points.setdefault(point, _MetricRepeats())
         repeats.tried += 1
         if status == "ok":
             repeats.values += _number(formula, dict(zip(names, values, strict=True)))
@@ -405,7 +405,7 @@ _CELLS = {
 """The heads of columns in the unit of the metric and of others, and what stands in them."""
 
 
-def _notes(points: Sequence[_Repeats], centre: str) -> Iterator[str]:
+def _notes(points: Sequence[_MetricRepeats], centre: str) -> Iterator[str]:
     if centre == "median":
         yield (
             "low and high: the 95% interval of the median, from 6 repeats on; width: how far it"

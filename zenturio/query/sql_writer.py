@@ -202,7 +202,7 @@ def write_sql(
 ) -> Fragment:
     """*expression* over *columns*; ExpressionError where it is wrong, or no SQL says it."""
     expression.check({name: column.type for name, column in columns.items()})
-    writer = _Writer(expression.passage, columns, dialect)
+    writer = _FormulaWriter(expression.passage, columns, dialect)
     fragment = writer.write(expression.node)
     place = expression.passage.place(0, len(expression.passage.text))
     if not writer.doubts:
@@ -243,7 +243,7 @@ def write_condition(
     return fragment
 
 
-class _Writer:
+class _FormulaWriter:
     def __init__(self, passage: Passage, columns: Mapping[str, Fragment], dialect: Dialect) -> None:
         self.passage = passage
         self.columns = columns
@@ -474,20 +474,20 @@ def _cut(template: str, named: Mapping[str, Fragment]) -> list[str | tuple[str]]
     return parts
 
 
-_RULES: dict[type[SyntaxNode], Callable[[_Writer, Any], Fragment]] = {
-    Constant: _Writer.literal,
-    Name: _Writer.name,
-    Index: _Writer.index,
-    Host: _Writer.host,
-    Negative: _Writer.negative,
-    Positive: _Writer.positive,
-    Not: _Writer.negated,
-    Arithmetic: _Writer.arithmetic,
-    Power: _Writer.power,
-    Compare: _Writer.compare,
-    Member: _Writer.member,
-    Within: _Writer.within,
-    Logic: _Writer.logic,
-    Conditional: _Writer.conditional,
-    Call: _Writer.call,
+_RULES: dict[type[SyntaxNode], Callable[[_FormulaWriter, Any], Fragment]] = {
+    Constant: _FormulaWriter.literal,
+    Name: _FormulaWriter.name,
+    Index: _FormulaWriter.index,
+    Host: _FormulaWriter.host,
+    Negative: _FormulaWriter.negative,
+    Positive: _FormulaWriter.positive,
+    Not: _FormulaWriter.negated,
+    Arithmetic: _FormulaWriter.arithmetic,
+    Power: _FormulaWriter.power,
+    Compare: _FormulaWriter.compare,
+    Member: _FormulaWriter.member,
+    Within: _FormulaWriter.within,
+    Logic: _FormulaWriter.logic,
+    Conditional: _FormulaWriter.conditional,
+    Call: _FormulaWriter.call,
 }

@@ -107,7 +107,7 @@ class PointRanking:
 
 
 @dataclass(slots=True)
-class _Repeats:
+class _PointRepeats:
     point: tuple[Value, ...]
     machine: MachineKind | None
     round: int | None
@@ -249,8 +249,8 @@ class _MeasuredPoints:
         self._names = names
         self._goals = goals
         self._apart = apart
-        self._groups: dict[tuple[str, int | None], dict[tuple[Value, ...], _Repeats]] = {}
-        self.ordered: list[_Repeats] = []
+        self._groups: dict[tuple[str, int | None], dict[tuple[Value, ...], _PointRepeats]] = {}
+        self.ordered: list[_PointRepeats] = []
         """In the order of the space."""
         self.machines: dict[str, Counter[int]] = {}
         """Results by kind of machine and round."""
@@ -272,7 +272,7 @@ class _MeasuredPoints:
         points = zip(*columns, strict=True) if columns else [()] * length
         scores = zip(*(_scores(goal.expression, page) for goal in self._goals), strict=True)
         origin: tuple[int, int] | None = None
-        repeats: _Repeats | None = None
+        repeats: _PointRepeats | None = None
         for point, number, round_, state, score in zip(
             points, page.machines, page.rounds, page.states, scores, strict=True
         ):
@@ -284,7 +284,7 @@ class _MeasuredPoints:
             if repeats is None or repeats.point != point:
                 repeats = group.get(point)
                 if repeats is None:
-                    repeats = group[point] = _Repeats(point, machine, apart)
+                    repeats = group[point] = _PointRepeats(point, machine, apart)
                     self.ordered.append(repeats)
             repeats.tried += 1
             if state == "ok":
@@ -344,7 +344,7 @@ def _goals(repository: Repository, study: str, objective: str) -> tuple[Goal, ..
 def _scored_point(
     names: Sequence[str],
     goals: Sequence[Goal],
-    repeats: _Repeats,
+    repeats: _PointRepeats,
     rule: RepeatRule | None,
     reduce: Reduce,
 ) -> ScoredPoint:
@@ -361,13 +361,13 @@ def _scored_point(
     )
 
 
-def _front(ranked: Iterable[tuple[Losses, _Repeats]]) -> list[tuple[Losses, _Repeats]]:
+def _front(ranked: Iterable[tuple[Losses, _PointRepeats]]) -> list[tuple[Losses, _PointRepeats]]:
     """Return those that no other is at least as good as in every respect.
 
     In *ranked*, sorted, what is better than a point stands before it, and is in the front itself
     or behind one that is: so only the front is compared.
     """
-    front: list[tuple[Losses, _Repeats]] = []
+    front: list[tuple[Losses, _PointRepeats]] = []
     for losses, repeats in ranked:
         others = (other for other, _ in front if other != losses)
         if not any(all(a <= b for a, b in zip(o, losses, strict=True)) for o in others):

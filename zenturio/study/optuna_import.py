@@ -177,7 +177,7 @@ def read_optuna(url: str, study: str = "") -> OptunaStudy:
         raise InputError(f"there is no file {path}", hint=f"write {PREFIX}FILE")
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
-            return _Reader(database).study(url, study)
+            return _StorageReader(database).study(url, study)
     except (sqlite3.DatabaseError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(
             f"{path} is not an SQLite storage of Optuna 3 or later: {error}",
@@ -185,7 +185,7 @@ def read_optuna(url: str, study: str = "") -> OptunaStudy:
         ) from error
 
 
-class _Reader:
+class _StorageReader:
     """Reads the tables of a storage."""
 
     def __init__(self, database: sqlite3.Connection) -> None:

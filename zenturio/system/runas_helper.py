@@ -268,7 +268,7 @@ class Folders:
             time.sleep(0.005)
 
 
-class Session:
+class WorkerSession:
     """One worker, from the request that starts it to the end of all that it left."""
 
     def __init__(
@@ -408,7 +408,7 @@ def serve(
         if not pid:
             listening.close()
             try:
-                Session(connection, folders, group, command, most_tasks).run()
+                WorkerSession(connection, folders, group, command, most_tasks).run()
             except BaseException as error:  # noqa: BLE001 - a fault ends its session alone
                 sys.stderr.write(f"a session ended: {error!r}\n")
                 sys.stderr.flush()

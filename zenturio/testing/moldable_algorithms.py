@@ -16,7 +16,7 @@ from typing import Protocol
 
 from zenturio.schedule.model.metrics import MoldablePlan
 from zenturio.schedule.model.plan import check
-from zenturio.schedule.model.platform import ScalingCurve, identical
+from zenturio.schedule.model.platform import RuntimeCurve, identical
 from zenturio.schedule.model.problem import MoldableProblem
 from zenturio.schedule.model.workflow import Workflow, WorkflowTask
 
@@ -43,7 +43,7 @@ def _task(name: str, nodes: int, chance: random.Random) -> WorkflowTask:
         return WorkflowTask(name, work=chance.randrange(1, 20))
     counts = tuple(count for count in (1, 2, 4, 8) if count <= nodes)
     seconds = tuple(chance.uniform(2, 20) for _ in counts)
-    return WorkflowTask(name, curve=ScalingCurve(counts, seconds))
+    return WorkflowTask(name, curve=RuntimeCurve(counts, seconds))
 
 
 class MoldableContract:

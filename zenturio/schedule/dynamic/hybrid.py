@@ -94,7 +94,7 @@ def forecast(
     """Return the forecast of running *remainder* on *places*, lowest rank first."""
     inside = _edges_inside(grid, remainder)
     order = planning_order(remainder, inside, ranks)
-    room = _Room(grid, grid.now)
+    room = _ProcessorEnds(grid, grid.now)
     end: dict[int, float] = {}
     for processor, runs in enumerate(grid.running):
         for run in runs:
@@ -114,7 +114,7 @@ def forecast(
 def seconds_alone(grid: MachineState, outlook: Forecast) -> float:
     """Return how long the remaining tasks take by themselves on idle machines."""
     predecessors = _edges_inside(grid, outlook.rest)
-    room = _Room(grid, 0.0)
+    room = _ProcessorEnds(grid, 0.0)
     end: dict[int, float] = {}
     for task in outlook.order:
         _place_task(grid, task, predecessors[task], outlook.places, room, end, 0.0)
@@ -170,7 +170,7 @@ def _edges_from_running(
     return predecessors
 
 
-class _Room:
+class _ProcessorEnds:
     """When processors have room for the next of the tasks that are placed on them in order."""
 
     def __init__(self, grid: MachineState, begin: float) -> None:
@@ -200,7 +200,7 @@ def _place_task(
     task: int,
     predecessors: Sequence[tuple[int, float]],
     places: Mapping[int, int],
-    room: _Room,
+    room: _ProcessorEnds,
     end: dict[int, float],
     begin: float,
 ) -> None:

@@ -249,7 +249,7 @@ METADATA = Path(".snakemake", "metadata")
 
 
 @dataclass
-class _Job:
+class _SnakemakeJob:
     rule: str
     inputs: list[str]
     seconds: float
@@ -287,12 +287,12 @@ def read_snakemake_folder(folder: Path) -> Workflow:
     )
 
 
-def _jobs(metadata: Path) -> list[_Job]:
+def _jobs(metadata: Path) -> list[_SnakemakeJob]:
     """Return the jobs, in the order in which they began.
 
     Each file has a record; those of the files of one job agree in rule, inputs and end.
     """
-    jobs: dict[tuple[Any, ...], _Job] = {}
+    jobs: dict[tuple[Any, ...], _SnakemakeJob] = {}
     began: dict[tuple[Any, ...], float] = {}
     for count, path in enumerate(sorted(path for path in metadata.rglob("*") if path.is_file())):
         if count >= MAX_TASKS:
@@ -310,7 +310,7 @@ def _jobs(metadata: Path) -> list[_Job]:
         key = (record["rule"], end, tuple(sorted(inputs)))
         # The records of a job's files are written one after the other, each with a start.
         began[key] = min(start, began.get(key, start))
-        job = jobs.setdefault(key, _Job(record["rule"], sorted(set(inputs)), 0.0))
+        job = jobs.setdefault(key, _SnakemakeJob(record["rule"], sorted(set(inputs)), 0.0))
         job.seconds = max(end - began[key], 0.0)
         job.outputs.append(_file_of(document, path.relative_to(metadata)))
     return [jobs[key] for key in sorted(jobs, key=lambda key: (began[key], key))]

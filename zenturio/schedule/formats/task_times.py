@@ -22,7 +22,7 @@ import numpy as np
 from zenturio.errors import InputError, did_you_mean
 from zenturio.expression import Expression, parse
 from zenturio.schedule.formats.document import FormatDocument, write_text
-from zenturio.schedule.model.platform import ScalingCurve
+from zenturio.schedule.model.platform import RuntimeCurve
 from zenturio.schedule.model.workflow import Workflow, WorkflowTask
 from zenturio.settings.document import read_text
 
@@ -94,11 +94,11 @@ def _on_cores(task: WorkflowTask, seconds: Mapping[int, float]) -> float:
     ]
 
 
-def _curve(seconds: Mapping[int, float]) -> ScalingCurve | None:
+def _curve(seconds: Mapping[int, float]) -> RuntimeCurve | None:
     counts = sorted(count for count, value in seconds.items() if count > 0 and value > 0)
     if len(counts) < 2:
         return None
-    return ScalingCurve(tuple(counts), tuple(seconds[count] for count in counts))
+    return RuntimeCurve(tuple(counts), tuple(seconds[count] for count in counts))
 
 
 class MeasuredTimes:

@@ -17,7 +17,7 @@ import numpy as np
 from zenturio.errors import InputError, did_you_mean
 from zenturio.schedule.formats import platforms
 from zenturio.schedule.formats.document import MAX_EDGES, MAX_TASKS, FormatDocument
-from zenturio.schedule.model.platform import Platform, ScalingCurve
+from zenturio.schedule.model.platform import Platform, RuntimeCurve
 from zenturio.schedule.model.problem import Instance
 from zenturio.schedule.model.workflow import (
     Floats,
@@ -301,14 +301,14 @@ def _read_seconds(document: FormatDocument, value: Any, path: KeyPath) -> float:
     return float("inf") if value is None else document.number(value, path)
 
 
-def _read_curve(document: FormatDocument, value: Any, path: KeyPath) -> ScalingCurve | None:
+def _read_curve(document: FormatDocument, value: Any, path: KeyPath) -> RuntimeCurve | None:
     if value is None:
         return None
     document.keys(value, ("nodes", "seconds"), path)
     nodes = document.items(value.get("nodes"), (*path, "nodes"))
     seconds = document.items(value.get("seconds"), (*path, "seconds"))
     try:
-        return ScalingCurve(
+        return RuntimeCurve(
             tuple(document.whole(count, (*path, "nodes", i)) for i, count in enumerate(nodes)),
             tuple(document.number(count, (*path, "seconds", i)) for i, count in enumerate(seconds)),
         )

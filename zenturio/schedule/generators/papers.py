@@ -18,7 +18,7 @@ from zenturio.schedule.model import shape as predict
 from zenturio.schedule.model.platform import (
     Platform,
     PlatformMachine,
-    ScalingCurve,
+    RuntimeCurve,
     grid_2005,
     identical,
 )
@@ -111,7 +111,7 @@ _UNEVEN_FACTOR = 1.05
 
 def simulation_curve(
     seconds: float, exponent: float = _EXPONENT, serial: float = 0.0
-) -> ScalingCurve:
+) -> RuntimeCurve:
     """Return the time of a simulation on 1 to 36 nodes that takes *seconds* on one node.
 
     The curve has the shape of figure 3: faster at powers of two than just beside them, but fastest
@@ -127,7 +127,7 @@ def simulation_curve(
     factors[counts != power_of_two] *= _UNEVEN_FACTOR
     factors[BEST_NODES - 1] = 0.97 * 32.0**-exponent
     factors = np.where(counts == 1, 1.0, serial + (1 - serial) * factors)
-    return ScalingCurve(tuple(counts.tolist()), tuple((seconds * factors).tolist()))
+    return RuntimeCurve(tuple(counts.tolist()), tuple((seconds * factors).tolist()))
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ class KwaveSettings:
     def process(self, name: str, files: int, rng: np.random.Generator) -> WorkflowTask:
         """Return a task that processes *files* ("PT"), on one or two nodes."""
         seconds = self.processing * files * self._noise(rng)
-        curve = ScalingCurve((1, 2), (seconds, seconds / 2**_EXPONENT))
+        curve = RuntimeCurve((1, 2), (seconds, seconds / 2**_EXPONENT))
         return WorkflowTask(name, seconds, program="processing", curve=curve)
 
     def _noise(self, rng: np.random.Generator) -> float:

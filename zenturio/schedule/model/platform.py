@@ -14,7 +14,7 @@ from zenturio.errors import InputError, NotFoundError, did_you_mean
 
 
 @dataclass(frozen=True)
-class ScalingCurve:
+class RuntimeCurve:
     """Seconds of a moldable task, measured on some numbers of nodes.
 
     Between measurements the curve is interpolated linearly in the logarithms, because scaling is a

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from zenturio.errors import InputError, did_you_mean
-from zenturio.schedule.model.platform import Platform, PlatformMachine, ScalingCurve
+from zenturio.schedule.model.platform import Platform, PlatformMachine, RuntimeCurve
 from zenturio.schedule.model.workflow import Floats, Workflow, WorkflowTask
 
 
@@ -148,12 +148,12 @@ def with_predicted_times(
 
 def predicted_curve(
     model: Model, nodes: Sequence[int], features: Mapping[str, float] | None = None
-) -> ScalingCurve:
+) -> RuntimeCurve:
     """Return the scaling curve that *model* predicts for the numbers of ``nodes``."""
     counts = tuple(nodes)
     columns = {name: np.full(len(counts), value, float) for name, value in (features or {}).items()}
     seconds = _seconds(model, {**columns, "nodes": np.array(counts, float)}, "a moldable task")
-    return ScalingCurve(counts, tuple(seconds.tolist()))
+    return RuntimeCurve(counts, tuple(seconds.tolist()))
 
 
 def _with_predictions(

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zenturio.errors import InputError, did_you_mean
-from zenturio.schedule.model.platform import ScalingCurve
+from zenturio.schedule.model.platform import RuntimeCurve
 
 Kind = Literal["job", "transfer"]
 Floats = NDArray[np.float64]
@@ -43,7 +43,7 @@ class WorkflowTask:
     memory: float = 0.0
     times: tuple[float, ...] = ()
     """Seconds on each machine of the platform, in its order; replaces ``work / speed``."""
-    curve: ScalingCurve | None = None
+    curve: RuntimeCurve | None = None
     """Seconds by number of nodes, if the task is moldable."""
     accelerators: int = 0
     point: tuple[tuple[str, str | float], ...] = ()

@@ -33,7 +33,7 @@ from zenturio.schedule.moldable.cluster_queue import (
     ClusterQueue,
     Counts,
     Discipline,
-    QueueOutcomes,
+    PlanFigures,
 )
 from zenturio.search.nsga2 import Nsga2Settings
 from zenturio.settings.schema import setting
@@ -131,7 +131,7 @@ class MoldableFront:
         return tuple(cluster.plan(row, "moldable-front") for row in counts)
 
     def _search(self, problem: MoldableProblem) -> tuple[ClusterQueue, Counts, Floats]:
-        def objectives(outcomes: QueueOutcomes) -> Floats:
+        def objectives(outcomes: PlanFigures) -> Floats:
             # A workflow without work takes no time, and idles for none.
             length = outcomes.makespan + (outcomes.makespan == 0)
             idle = 1 - outcomes.cost / (problem.nodes * length)

@@ -19,7 +19,7 @@ from zenturio.schedule.moldable.cluster_queue import (
     ClusterQueue,
     Counts,
     Discipline,
-    QueueOutcomes,
+    PlanFigures,
 )
 from zenturio.search.engine import SearchProblem
 from zenturio.search.ga import Crossover, Ga, GaSettings, Selection
@@ -90,7 +90,7 @@ class Fitness:
     always: float = 0.0
     """A constant added to the fitness of every plan."""
 
-    def __call__(self, outcomes: QueueOutcomes) -> Floats:
+    def __call__(self, outcomes: PlanFigures) -> Floats:
         length = outcomes.makespan + (outcomes.makespan == 0)
         fitness: Floats = (
             self.total * outcomes.total
@@ -232,7 +232,7 @@ def anneal_allocations(
     return replace(cluster, order=order), best_counts
 
 
-Objectives = Callable[[QueueOutcomes], Floats]
+Objectives = Callable[[PlanFigures], Floats]
 """Two figures for each outcome, both to be minimised."""
 
 

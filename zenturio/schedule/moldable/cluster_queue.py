@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from zenturio.errors import InputError
 from zenturio.schedule.model.metrics import MoldablePlan
 from zenturio.schedule.model.plan import Plan
-from zenturio.schedule.model.platform import Platform, PlatformMachine, ScalingCurve
+from zenturio.schedule.model.platform import Platform, PlatformMachine, RuntimeCurve
 from zenturio.schedule.model.problem import MoldableProblem, Problem
 from zenturio.schedule.model.workflow import Floats, Workflow, WorkflowTask
 from zenturio.schedule.static.list_scheduling import list_schedule
@@ -31,7 +31,7 @@ _DISCIPLINES = ("fifo", "easy", "conservative")
 
 
 @dataclass(frozen=True, eq=False)
-class QueueOutcomes:
+class PlanFigures:
     """Figures of many plans, one array for each figure."""
 
     total: Floats
@@ -87,7 +87,7 @@ class ClusterQueue:
         assign_nodes(sequence, problem.nodes, counts, first, start, end, node)
         return MoldablePlan(problem, algorithm, start, end, first, node, dict(notes or {}))
 
-    def outcomes(self, counts: Counts) -> QueueOutcomes:
+    def outcomes(self, counts: Counts) -> PlanFigures:
         """Return the figures of each row of *counts*, all of which must be possible."""
         from zenturio.schedule.kernels.cluster_queue import play_queues  # noqa: PLC0415 - Numba
 
@@ -100,7 +100,7 @@ class ClusterQueue:
             self.kind, problem.nodes, self.graph, problem.seconds, problem.row, counts, figures
         )
         assert np.isfinite(figures).all(), "a task got nodes on which it cannot run"
-        return QueueOutcomes(*np.ascontiguousarray(figures.T))
+        return PlanFigures(*np.ascontiguousarray(figures.T))
 
     @property
     def kind(self) -> int:
@@ -184,7 +184,7 @@ def _narrowed(task: WorkflowTask, widest: int) -> WorkflowTask:
         return plain
     counts = tuple(range(least, widest + 1))
     seconds = task.curve.table(widest)[least:]
-    return replace(plain, curve=ScalingCurve(counts, tuple(seconds.tolist())))
+    return replace(plain, curve=RuntimeCurve(counts, tuple(seconds.tolist())))
 
 
 def _rigid(task: WorkflowTask, narrowed: WorkflowTask, count: int) -> WorkflowTask:

@@ -82,7 +82,7 @@ class Portfolio:
         seconds, began = self._settings.seconds, monotonic()
         is_shared = SharedNetwork.is_needed(problem.platform) and problem.tasks > 0
         part = seconds and seconds * (_PLANNED_SHARE if is_shared else 1.0)
-        search = _Search(problem, part, self._seed)
+        search = _PlanSearch(problem, part, self._seed)
         search.run()
         best, more = search.best, {}
         if is_shared:
@@ -109,7 +109,7 @@ _MAX_PLAYED = 12
 """Plans that are played with shared links."""
 
 
-class _Search:
+class _PlanSearch:
     """One search for a plan, with the best one so far."""
 
     def __init__(self, problem: Problem, seconds: float | None, seed: int) -> None:

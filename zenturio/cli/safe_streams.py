@@ -1,4 +1,4 @@
-"""Text on the terminal: what would control it is only shown."""
+"""Make stdout and stderr safe to write: control characters are shown, a full disk ends nothing."""
 
 from __future__ import annotations
 

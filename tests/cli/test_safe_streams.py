@@ -14,7 +14,7 @@ from typer.main import get_command
 from tests.cli.conftest import zen
 from tests.cli.test_reference import _commands
 from zenturio import safe_text
-from zenturio.cli import terminal
+from zenturio.cli import safe_streams
 from zenturio.cli.main import app
 
 CLIPBOARD = "\x1b]52;c;ZXZpbA==\x07"
@@ -182,7 +182,7 @@ def test_every_character_that_controls_is_escaped():
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
 def test_a_character_that_the_encoding_lacks_is_escaped(encoding):
     target = io.BytesIO()
-    stream = terminal.VisibleText(io.TextIOWrapper(target, encoding, write_through=True))
+    stream = safe_streams.VisibleText(io.TextIOWrapper(target, encoding, write_through=True))
     stream.write("a→b\udc80")
     arrow = "→" if encoding == "utf-8" else "\\u2192"
     assert target.getvalue().decode(encoding) == f"a{arrow}b\\udc80"
@@ -193,12 +193,12 @@ PAST_THE_DOOR = {
     "output.py": "progress bars, whose words are ours",
     "results.py": "exports to a pipe",
     "run.py": "clears the line that moves",
-    "terminal.py": "the door, and output of experiments, byte for byte",
+    "safe_streams.py": "the door, and output of experiments, byte for byte",
 }
 
 
 def test_no_other_module_of_the_command_line_writes_past_the_door():
     past = re.compile(r"\.buffer\.write|unguarded|__std(out|err)__|os\.write\(")
-    modules = Path(terminal.__file__).parent.glob("*.py")
+    modules = Path(safe_streams.__file__).parent.glob("*.py")
     found = {path.name for path in modules if past.search(path.read_text(encoding="utf-8"))}
     assert found == set(PAST_THE_DOOR)
