@@ -220,9 +220,9 @@ def _happened(folder: Path, digests: list[str], chart: Path | None, json: bool) 
         from zenturio.show.charts.schedule_charts import jobs_gantt
         from zenturio.show.report_store import save
 
-        save(jobs_gantt(host_events, _names(host_events)), picture)
-        facts: dict[str, Any] = {"file": str(picture), "events": len(host_events)}
-        output.facts(facts) if json else typer.echo(f"{picture}: {len(host_events)} events")
+        save(jobs_gantt(host_events, _names(host_events)), chart)
+        facts: dict[str, Any] = {"file": str(chart), "events": len(host_events)}
+        output.facts(facts) if json else typer.echo(f"{chart}: {len(host_events)} events")
     elif json:
         output.facts([{n: getattr(e, n) for n in type(e).__slots__} for e in host_events])
     else:
