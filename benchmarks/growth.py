@@ -86,7 +86,7 @@ def opened(path: Path) -> Iterator[Any]:
 
 def heatmap(path: Path) -> Any:
     with opened(path) as repository:
-        return group_frame(repository, "big", ["n", "threads"], "wtime", deviation="no")
+        return group_frame(repository, "big", ["n", "threads"], "wtime", spread="no")
 
 
 def best_points(path: Path) -> Any:

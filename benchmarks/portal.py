@@ -378,7 +378,7 @@ def main() -> None:
     parser.add_argument("--tabs", type=int, default=50)
     parser.add_argument("--runs", type=int, default=4000, help="of the tiny program; 0: none")
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--cache", type=Path, default=Path(".zenturio"), help="for the peers")
+    parser.add_argument("--cache", type=Path, default=Path("build/peers"), help="for the peers")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     found: dict[str, Any] = {}

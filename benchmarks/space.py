@@ -516,7 +516,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true", help="print the numbers as JSON")
     parser.add_argument("--only", nargs="*", choices=list(CASES), help="these spaces only")
-    parser.add_argument("--cache", type=Path, default=Path(".zenturio"), help="for the peers")
+    parser.add_argument("--cache", type=Path, default=Path("build/peers"), help="for the peers")
     parser.add_argument("--patience", type=float, default=300, help="seconds for each program")
     parser.add_argument("--solve", nargs=2, metavar=("PROGRAM", "SPACE"), help=argparse.SUPPRESS)
     options = parser.parse_args()

@@ -363,7 +363,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=20, help="rounds on this machine; 0 for none")
     parser.add_argument("--tries", type=int, default=100, help="searches a cell")
     parser.add_argument("--no-peers", action="store_true", help="install nothing")
-    parser.add_argument("--cache", type=Path, default=Path(".zenturio"), help="for the peers")
+    parser.add_argument("--cache", type=Path, default=Path("build/peers"), help="for the peers")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     python = None if options.no_peers else peers_environment(options.cache.absolute())

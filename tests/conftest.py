@@ -2,6 +2,7 @@
 
 import gc
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -60,7 +61,7 @@ def pytest_configure(config):
         refresh_entry_points()
 
 
-PROJECT = Path(__file__).parents[1] / ".zenturio" / "project.json"
+PROJECT = Path(__file__).parents[1] / ".zenturio"
 HAS_PROJECT = PROJECT.exists()
 THREADS = ("MKL_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 for name in THREADS:
@@ -76,8 +77,9 @@ def pytest_runtest_teardown(item):
     """
     yield
     if not HAS_PROJECT and PROJECT.exists():
-        PROJECT.unlink(missing_ok=True)
-        pytest.fail(f"{item.nodeid}, or a test beside it, began a project in {PROJECT.parent}")
+        made = sorted(path.name for path in PROJECT.glob("*"))
+        shutil.rmtree(PROJECT, ignore_errors=True)
+        pytest.fail(f"{item.nodeid}, or a test beside it, began a project in {PROJECT}: {made}")
     if threads := {name: os.environ.pop(name) for name in THREADS if name in os.environ}:
         pytest.fail(f"{item.nodeid} left {threads} in the environment")
 

@@ -65,7 +65,10 @@ def zen(
     It is killed (a negative exit code) after so many *cpu_seconds*, or when it has waited ten
     times as long, and may have so many bytes of *memory*; 0 is no limit.
     """
-    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+    with (
+        tempfile.TemporaryFile("w+", errors="surrogateescape") as out,
+        tempfile.TemporaryFile("w+") as err,
+    ):
         wire = _first()
         try:
             _send(wire, words, cwd, [out, err], [cpu_seconds, memory])
@@ -88,7 +91,7 @@ class Command:
         self._wire, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             socket.send_fds(_first(), [b"{}"], [theirs.fileno()])
-        self._streams = [tempfile.TemporaryFile("w+") for _ in range(2)]  # noqa: SIM115 - read in the end
+        self._streams = [tempfile.TemporaryFile("w+", errors="surrogateescape") for _ in range(2)]  # noqa: SIM115 - read in the end
         _send(self._wire, words, cwd, self._streams, [0, 0])
         self.pid = _answer(self._wire)
         self.returncode: int | None = None

@@ -65,6 +65,7 @@ LONG = {
     "docs/workflows.md",
 }
 """Pages whose commands take more than three seconds."""
+UV = Path(sys.executable).with_name("uv")
 BY_LENGTH = [
     pytest.param(path, id=str(path.relative_to(ROOT)), marks=[pytest.mark.slow] * is_long)
     for path in PAGES
@@ -106,21 +107,26 @@ def shell(new_shell: Callable[[Path], PageShell]) -> PageShell:
 
 
 @pytest.fixture(scope="session")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The programs of an environment in which the wheel is installed as the pages say."""
-    folder = tmp_path_factory.mktemp("installed")
-    uv = str(Path(sys.executable).with_name("uv"))
-    python = str(folder / "env" / "bin" / "python")
-    wheels = folder / "dist"
-    for command in (
-        [uv, "build", "--quiet", "--wheel", "--out-dir", str(wheels), str(ROOT)],
-        [uv, "venv", "--quiet", "--python", sys.executable, str(folder / "env")],
-    ):
-        subprocess.run(command, check=True)
-    (wheel,) = wheels.glob("*.whl")
-    packages = f"zenturio[dask,schedule] @ {wheel.as_uri()}"
-    subprocess.run([uv, "pip", "install", "--quiet", "--python", python, packages], check=True)
-    return Path(python).parent
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What to install, as the pages say: the wheel with its extras."""
+    folder = tmp_path_factory.mktemp("dist")
+    subprocess.run([UV, "build", "--quiet", "--wheel", "--out-dir", folder, ROOT], check=True)
+    (path,) = folder.glob("*.whl")
+    return f"zenturio[dask,schedule] @ {path.as_uri()}"
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory: pytest.TempPathFactory, wheel: str) -> Path:
+    """The programs of an environment in which the wheel is installed."""
+    return programs_with(tmp_path_factory.mktemp("installed") / "env", wheel)
+
+
+def programs_with(folder: Path, *packages: str) -> Path:
+    """The programs of a new environment in *folder* that has the packages."""
+    python = folder / "bin" / "python"
+    subprocess.run([UV, "venv", "--quiet", "--python", sys.executable, folder], check=True)
+    subprocess.run([UV, "pip", "install", "--quiet", "--python", python, *packages], check=True)
+    return python.parent
 
 
 @pytest.mark.parametrize("path", BY_LENGTH)
@@ -135,17 +141,10 @@ def test_the_blocks_of_a_page_run_with_what_a_user_installs(path, new_shell, ins
 
 
 @pytest.mark.slow
-def test_the_same_study_runs_in_other_tools(new_shell, tmp_path):
+def test_the_same_study_runs_in_other_tools(new_shell, wheel, tmp_path):
     path = ROOT / "docs" / "coming-from.md"
     peers = {block.notes["peer"] for block in blocks(path) if "peer" in block.notes}
-    uv = str(Path(sys.executable).with_name("uv"))
-    python = str(tmp_path / "peers" / "bin" / "python")
-    for command in (
-        [uv, "venv", "--quiet", "--python", sys.executable, str(tmp_path / "peers")],
-        [uv, "pip", "install", "--quiet", "--python", python, *sorted(peers)],
-    ):
-        subprocess.run(command, check=True)
-    programs = new_shell(Path(python).parent)
+    programs = new_shell(programs_with(tmp_path / "peers", wheel, *sorted(peers)))
     assert faults_of_page(path, programs, with_peers=True) == []
 
 

@@ -241,9 +241,16 @@ def test_a_job_that_is_requeued_runs_again(opened, instead, slurm, tmp_path, see
     slurm.run("scontrol", "requeue", number)
     until(lambda: not running(long("97.3")))
 
+    freed = False
+
     def begins_again():
-        # A requeued job waits for two minutes else; while it is completing, this is refused.
-        slurm.run("scontrol", "update", f"jobid={number}", "StartTime=now", check=False)
+        # A requeued job waits for two minutes else; while it is completing, this is refused. Once is
+        # enough: each change makes the scheduler look at the job anew, and it may never come to it.
+        nonlocal freed
+        state = slurm.run("scontrol", "show", "job", number)
+        if not freed and "JobState=PENDING" in state:
+            slurm.run("scontrol", "update", f"jobid={number}", "StartTime=now", check=False)
+            freed = "StartTime=Unknown" not in slurm.run("scontrol", "show", "job", number)
         return len(log.read_text().splitlines()) == 2
 
     until(begins_again)

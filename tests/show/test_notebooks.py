@@ -2,6 +2,7 @@
 
 import atexit
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,7 @@ class Shell:
 def shell(tmp_path, monkeypatch):
     (tmp_path / ".zenturio").mkdir()
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])  # IPython leaves its own
     found = Shell()
     yield found
     atexit.unregister(found.shell.atexit_operations)  # it cannot end twice

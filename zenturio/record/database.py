@@ -130,6 +130,14 @@ Position = int | str
 """An experiment's index as the database orders it."""
 
 
+def not_utf8(location: str) -> RecordError:
+    """Return the error of a file whose names, texts or messages are damaged."""
+    return RecordError(
+        f"{location} is damaged: it holds text that is not UTF-8",
+        hint="see what `zen db check` says; `zen db salvage` saves what can be read",
+    )
+
+
 class DatabaseDialect(Protocol):
     """One kind of database."""
 
@@ -472,11 +480,8 @@ class Database:
         while True:
             try:
                 return attempt(conflicts > 0, *args, **options)
-            except UnicodeDecodeError as error:  # names or messages of a file that is damaged
-                raise RecordError(
-                    f"{self.dialect.location} is damaged: it holds text that is not UTF-8",
-                    hint="see what `zen db check` says; `zen db salvage` saves what can be read",
-                ) from error
+            except UnicodeDecodeError as error:
+                raise not_utf8(self.dialect.location) from error
             except MemoryError as error:
                 raise RecordError(
                     f"{self.dialect.location}: the result does not fit into memory",

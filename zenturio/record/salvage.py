@@ -425,7 +425,7 @@ def _copied(source: SQLite, folder: Path) -> Path:
     copy = folder / source.path.name
     if copy.with_name(f"{copy.name}-journal").exists():
         connection = SQLite(copy, 0).connect()
-        with suppress(connection.Error):
+        with suppress(connection.Error, UnicodeDecodeError):
             connection.execute("SELECT count(*) FROM sqlite_master").fetchall()
         connection.close()
     return copy

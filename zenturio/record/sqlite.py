@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from zenturio.errors import Diagnostic, RecordError, ZenError
 from zenturio.record.codec import Form
-from zenturio.record.database import ConnectionPool, Cursor
+from zenturio.record.database import ConnectionPool, Cursor, not_utf8
 from zenturio.system.file_systems import lock_holders, network_file_system
 
 if TYPE_CHECKING:
@@ -235,6 +235,8 @@ class SQLite:
             source.backup(
                 copy, pages=_COPIED_PAGES, progress=lambda _, left, all_: step(all_ - left, all_)
             )
+        except UnicodeDecodeError as error:  # SQLite's own message holds bytes of a damaged file
+            raise not_utf8(self.location) from error
         except self._driver.Error as error:
             raise self.explain(error) from error
         finally:
