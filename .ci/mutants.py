@@ -55,6 +55,7 @@ NEIGHBOURS = {
         "query/test_found_rows.py",
         "query/test_present.py",
         "study/test_cached_points.py",
+        "study/test_identity_check.py",
         "test_trust.py",
     ],
     "study": [

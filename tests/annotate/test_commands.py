@@ -69,6 +69,7 @@ CONTEXTS = [
     ("x{a}{a}y", "x{v}{v}y"),
     ("'x'{a}\"y\"", "x{v}y"),
     ('"$(printf %s {a})."', "{v}."),
+    ('"$(printf %s {a}){a}"', "{v}{v}"),
     ('"$(printf %s "{a}")."', "{v}."),
     ("\"$(printf %s 'x{a}y')\"", "x{v}y"),
     ('"$(printf %s "$(printf %s {a})").{a}"', "{v}.{v}"),

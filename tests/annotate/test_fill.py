@@ -252,6 +252,16 @@ def test_an_assignment_beyond_column_72_is_an_error_however_long_its_directive_i
     assert diagnostic.place.line == 1
 
 
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_a_target_at_the_end_of_a_fixed_file_is_filled_and_measured(tmp_path, end):
+    line = "      X = Y" + "+Y" * 25 + "+LONG"
+    program = f"C ZEN$ SUBSTITUTE LONG = {{ A, ABCDEFGHIJ }}\n{line}{end}"
+    assert one(tmp_path, "a.f", program).splitlines()[1] == line.replace("LONG", "A")
+    program = program.replace("      X", "      XYZUVW")
+    with pytest.raises(AnnotationError, match="this line has 77 columns"):
+        one(tmp_path, "a.f", program, 1)
+
+
 def test_a_tab_of_fixed_form_leads_to_column_7(tmp_path):
     program = "C ZEN$ SUBSTITUTE N = { 1, 12 }\n\tX = N" + "+Y" * 30 + "Y\n"
     assert one(tmp_path, "a.f", program).splitlines()[1] == "\tX = 1" + "+Y" * 30 + "Y"

@@ -344,6 +344,25 @@ def test_a_secret_in_one_log_alone_is_an_event_of_its_experiment(tmp_path, monke
         assert "1 place by ann" in events[1][0].text
 
 
+def test_each_study_that_had_a_secret_says_in_how_many_places(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    url = str(tmp_path / "a.db")
+    with contextlib.closing(open_repository(url)) as repository:
+        secret = Field("time", unit=SECRET)
+        for name, metrics in (("clean", ()), ("named", (secret,)), ("noted", ())):
+            repository.open(name, StudyDefinition((), metrics))
+        for number in range(2):
+            repository.add_event("noted", "note", f"{number} {SECRET}")
+    redact(url, Secret(SECRET), "ann")
+    with contextlib.closing(open_repository(url)) as repository:
+        told = {
+            study.name: [e.text for e in repository.events(study.name) if e.kind == "redacted"]
+            for study in repository.studies()
+        }
+    # Of the metric: its row, the definition, and how the version measures it.
+    assert told == {"clean": [], "named": ["3 places by ann"], "noted": ["2 places by ann"]}
+
+
 def test_a_file_has_large_holes_where_a_copy_would_take_far_more_than_it_does(
     tmp_path, monkeypatch
 ):
