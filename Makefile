@@ -47,19 +47,21 @@ lint: .venv/dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-# A third of the time of tests is waiting for servers, queues and leases: one worker more than cores.
-WORKERS ?= 3
+# A third of the time of tests is waiting for servers, queues and leases: two workers more than cores.
+WORKERS ?= 4
 
 # Types and imports are checked while the tests run; what that says comes last. In a new environment,
-# one process compiles all modules and tests: three workers would do so each.
+# one process compiles all modules and tests, and one the kernels: each worker would do so.
 define lint_and_test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	@said=$$(mktemp); trap 'rm -f $$said' EXIT; trap 'exit 130' INT; \
-	{ $(BIN)/mypy && $(BIN)/lint-imports --no-cache; } >$$said 2>&1 & \
-	test -e .venv/compiled || { $(BIN)/pytest -q --collect-only >/dev/null 2>&1; touch .venv/compiled; }; \
+	{ $(BIN)/mypy && $(BIN)/lint-imports --no-cache; } >$$said 2>&1 & lint=$$!; \
+	test -e .venv/compiled || { \
+	  $(BIN)/zen warm >/dev/null 2>&1 & kernels=$$!; \
+	  $(BIN)/pytest -q --collect-only >/dev/null 2>&1; wait $$kernels; touch .venv/compiled; }; \
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal $(1); tests=$$?; \
-	wait $$!; lint=$$?; cat $$said; exit $$((tests || lint))
+	wait $$lint; lint=$$?; cat $$said; exit $$((tests || lint))
 endef
 
 test: .venv/dev

@@ -166,6 +166,10 @@ class Program:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
+    def terminate(self) -> None:
+        """Ask it to end, unless it has."""
+        self.send_signal(signal.SIGTERM)
+
     def kill(self) -> None:
         """Kill it, unless it has ended."""
         self.send_signal(signal.SIGKILL)

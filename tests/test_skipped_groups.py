@@ -40,7 +40,7 @@ def test_of_nothing():
 """
 
 
-@pytest.mark.parametrize("workers", [[], ["-n", "1"]])
+@pytest.mark.parametrize("workers", [[], pytest.param(["-n", "1"], marks=pytest.mark.slow)])
 def test_the_last_lines_name_the_groups_that_were_skipped(tmp_path, workers):
     (tmp_path / "test_needy.py").write_text(TESTS)
     (tmp_path / "pytest.ini").write_text("[pytest]\n")

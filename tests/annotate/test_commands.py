@@ -82,7 +82,7 @@ CONTEXTS = [
 ]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=settings.default.max_examples, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(CONTEXTS), values), min_size=1, max_size=4))
 @example([(context, value) for context in CONTEXTS for value in HOSTILE])
 def test_every_value_is_one_word_wherever_it_stands(pieces):
@@ -103,7 +103,7 @@ def _is_cut(written, value):
 
 
 @given(values)
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=settings.default.max_examples * 50 // 100)
 def test_a_value_is_never_an_assignment_a_keyword_or_a_redirection(value):
     command = fill_command("f() { printf '%s\\0' \"$@\"; }; f {v}>&1", {"v": value})
     assert shell(command) == [value]
@@ -130,7 +130,7 @@ def test_a_value_of_several_words_is_these_words_and_nothing_else(text, expected
 
 
 @given(st.lists(values, max_size=3))
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=settings.default.max_examples * 50 // 100)
 def test_words_that_a_shell_would_quote_are_taken_back_from_their_quotes(words):
     command = fill_command("printf '%s\\0' begin {v}>&1", {"v": shlex.join(words)}, {"v"})
     assert shell(command) == ["begin", *words]
@@ -193,7 +193,7 @@ def test_where_no_quoting_is_safe_the_value_is_refused_with_its_place(command, v
 
 
 @given(st.text("{}$'\"\\`()#<n \n", max_size=20))
-@settings(max_examples=300)
+@settings(max_examples=settings.default.max_examples * 300 // 100)
 def test_any_command_is_filled_or_refused_and_without_values_only_loses_doubled_braces(text):
     with contextlib.suppress(AnnotationError):
         fill_command(text, {"n": "$(id)"})

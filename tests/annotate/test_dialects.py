@@ -139,7 +139,7 @@ def test_an_assignment_is_what_a_programmer_writes(name, target, text, written):
 
 
 @given(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=10))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=settings.default.max_examples * 50 // 100, deadline=None)
 def test_a_shell_gets_every_text_as_it_is(text):
     script = named("shell").assign("n", text) + '\nprintf %s "$n"'
     done = subprocess.run(["/bin/sh", "-c", script], capture_output=True, check=True)

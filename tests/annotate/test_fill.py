@@ -396,7 +396,7 @@ class Only:
         self.files, self.copied = files, ()
 
 
-@settings(max_examples=400)
+@settings(max_examples=settings.default.max_examples * 400 // 100)
 @given(st.sampled_from(COMMENTED), st.data(), texts)
 @example(dialect_of("a.c"), None, "a \\")
 @example(dialect_of("a.ml"), None, '*)(*"')
@@ -504,7 +504,7 @@ def _hits(text, targets):
         at += len(max(fits, key=len)) if fits else 1
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings.default.max_examples * 60 // 100, deadline=None)
 @given(
     st.lists(texts, min_size=1, max_size=4, unique=True),
     st.sampled_from(["\n", "\r\n", "\r"]),

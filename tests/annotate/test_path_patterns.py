@@ -34,7 +34,7 @@ PARTS = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=300)
+@settings(max_examples=settings.default.max_examples * 300 // 100)
 @given(parts=st.lists(PARTS, min_size=1, max_size=4), absolute=st.booleans(), slash=st.booleans())
 def test_what_matches_is_what_glob_finds(folder, parts, absolute, slash):
     pattern = "/".join(parts) + "/" * slash

@@ -1,12 +1,12 @@
 """attach and cancel, as a user has them."""
 
 import socket
-import subprocess
 import sys
 
 import pytest
 
 from cli.conftest import zen
+from loaded import Program
 from zenturio.record.entities import DriverProcess
 from zenturio.record.open import open_repository
 from zenturio.testing.executor import until
@@ -40,9 +40,7 @@ def slow(tmp_path, monkeypatch):
 def driven(slow):
     """The same, while ``zen run`` drives it; killed behind, if it did not end."""
     words = ["run", "slow.sh", "-j", "2", "-P", "n={1:5}", "--keep", "never"]
-    process = subprocess.Popen(
-        [*ZEN, *words], cwd=slow.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    process = Program(None, *words, cwd=slow.parent)
     until(lambda: len(list((slow.parent.parent / "ran").glob("*"))) == 2)
     yield process
     process.kill()

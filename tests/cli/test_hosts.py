@@ -1,15 +1,12 @@
 """The verb of hosts, and a study that runs on them, killed and resumed."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from loaded import Program
 from zenturio.cli.main import app
 from zenturio.errors import ExperimentsFailed, InputError
 from zenturio.testing.executor import until
@@ -105,12 +102,12 @@ def test_a_study_runs_on_hosts_and_its_jobs_are_told_and_drawn(project):
 
 
 def test_a_driver_that_is_killed_resumes_what_runs_on_hosts_and_nothing_runs_twice(project):
-    command = [Path(sys.executable).parent / "zen", "run", "square.py", "--on", "hosts.toml"]
     begun, hold = project / "begun", project / "hold"
     hold.touch()
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as driver:
-        until(lambda: begun.exists() and {"4", "5", "6"} & set(begun.read_text().split()))
-        os.kill(driver.pid, signal.SIGKILL)
+    driver = Program(None, "run", "square.py", "--on", "hosts.toml", cwd=Path.cwd())
+    until(lambda: begun.exists() and {"4", "5", "6"} & set(begun.read_text().split()))
+    driver.kill()
+    driver.communicate()
     hold.unlink()
     summary = facts("run", "square.py", "--on", "hosts.toml")
     assert summary["ok"] + summary["known"] == 6

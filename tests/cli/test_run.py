@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from loaded import Program
 from tests.cli.conftest import SMALL, zen
 from zenturio.record.open import open_repository
 from zenturio.study.overview import opened_repository
@@ -135,8 +136,8 @@ def speaking(tmp_path):
     """A run whose experiment says something, and waits; its digest, and how to let it end."""
     go = tmp_path / ".go"
     (tmp_path / "speaks.py").write_text(SPEAKS.format(go=str(go)))
-    run = subprocess.Popen([*PROGRAM, "run", "speaks.py"], cwd=tmp_path, stdout=subprocess.PIPE)
-    assert run.stdout.readline().startswith(b"study speaks")
+    run = Program(None, "run", "speaks.py", cwd=tmp_path)
+    assert run.stdout.readline().startswith("study speaks")
     digest = None
     while digest is None:
         running = zen("status", "speaks", "--json", cwd=tmp_path).facts["running_experiments"]
@@ -148,17 +149,12 @@ def speaking(tmp_path):
 
 def test_what_an_experiment_says_is_followed_while_it_runs(speaking):
     folder, digest, go = speaking
-    with subprocess.Popen(
-        [*PROGRAM, "logs", digest, "--follow"],
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    ) as following:
-        assert following.stdout.readline() == b"began\n"
-        assert following.stderr.readline() == b"aside\n"
-        assert following.poll() is None
-        go.touch()
-        assert following.communicate() == (b"ended\n", b"")
+    following = Program(None, "logs", digest, "--follow", cwd=folder)
+    assert following.stdout.readline() == "began\n"
+    assert following.stderr.readline() == "aside\n"
+    assert following.poll() is None
+    go.touch()
+    assert following.communicate() == ("ended\n", "")
     assert zen("logs", digest, cwd=folder).out == "began\nended\n"
 
 
@@ -479,15 +475,13 @@ def test_folders_that_a_run_works_in_are_not_pruned_whatever_database_it_has(stu
     go = study.parent / ".go"
     waits = f"import os, time\nwhile not os.path.exists({str(go)!r}): time.sleep(0.05)\nprint("
     study.write_text(SMALL.replace("print(", waits))
-    run = subprocess.Popen(
-        [*PROGRAM, "run", study.name, "--db", "else.db"], cwd=study.parent, stdout=subprocess.PIPE
-    )
-    assert run.stdout.readline().startswith(b"study small")
+    run = Program(None, "run", study.name, "--db", "else.db", cwd=study.parent)
+    assert run.stdout.readline().startswith("study small")
     zen("run", study.name, "--limit", 0, cwd=study.parent)
     told = zen("prune", "--yes", cwd=study.parent, code=5)
     assert f"process {run.pid} runs experiments in" in told.err
     go.touch()
-    assert b"7 ok" in run.communicate()[0]
+    assert "7 ok" in run.communicate()[0]
 
 
 def test_a_damaged_database_is_reported_and_salvaged(ran):

@@ -1,14 +1,12 @@
 """Searches whose driver is killed with -9, as somebody types them: the same trials in the end."""
 
-import os
 import signal
-import subprocess
-import sys
 import time
 from contextlib import closing, suppress
 
 import pytest
 
+from loaded import Program
 from tests.cli.conftest import zen
 from zenturio.errors import NotFoundError
 from zenturio.record.open import open_repository
@@ -55,14 +53,11 @@ def written(folder):
 
 def killed(folder, command, known):
     """A driver of its own that dies when the study knows at least so many outcomes."""
-    program = [sys.executable, "-c", "from zenturio.cli import main; main()", *command]
-    with subprocess.Popen(
-        program, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    ) as driver:  # fmt: skip
-        while driver.poll() is None and outcomes(folder) < known:
-            time.sleep(0.02)
-        os.kill(driver.pid, signal.SIGKILL)
+    driver = Program(None, *command, cwd=folder)
+    while driver.poll() is None and outcomes(folder) < known:
+        time.sleep(0.02)
+    driver.kill()
+    driver.communicate()
     return driver.returncode
 
 

@@ -17,6 +17,7 @@ import pytest
 import requests
 
 from cli.conftest import zen
+from loaded import Program
 from needs import needs
 from zenturio.record.open import open_repository
 from zenturio.show.portal.access import PasswordHash, hash_secret
@@ -52,10 +53,7 @@ class Serving:
 
     def __init__(self, folder, *options):
         self.folder = folder
-        self.process = subprocess.Popen(
-            [*ZEN, "serve", "-j", "2", "--port", "0", *options], cwd=folder, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
+        self.process = Program(None, "serve", "-j", 2, "--port", 0, *options, cwd=folder)
         self.first = self.process.stdout.readline()
         self.link = self.process.stdout.readline().partition(": ")[2].strip()
 

@@ -1,12 +1,10 @@
 """Tuning an engine, as somebody types it."""
 
 import os
-import signal
-import subprocess
-import sys
 
 import pytest
 
+from loaded import Program
 from tests.cli.conftest import zen
 from zenturio.testing.executor import until
 
@@ -77,19 +75,16 @@ def test_the_file_of_a_study_makes_the_same_searches_by_itself(folder):
 
 
 def test_a_killed_tuning_goes_on(folder):
-    command = [sys.executable, "-c", "from zenturio.cli import main; main()"]
-    arguments = [*map(str, SWEEP), "--repeats", "4", "--json"]
-    running = subprocess.Popen(
-        [*command, *arguments], cwd=folder, env={**os.environ, "SLOW_AFTER": "200"}
-    )
+    arguments = [*SWEEP, "--repeats", 4, "--json"]
+    running = Program(None, *arguments, cwd=folder, environment={**os.environ, "SLOW_AFTER": "200"})
 
     def kept():
         told = zen("sql", "SELECT count(*) FROM study_cost_ga", "--json", cwd=folder, code=None)
         return told.facts["rows"][0][0] if told.code == 0 else 0
 
     until(lambda: kept() >= 3 or running.poll() is not None)
-    running.send_signal(signal.SIGKILL)
-    running.wait()
+    running.kill()
+    running.communicate()
     facts = zen(*SWEEP, "--repeats", 4, "--json", cwd=folder).facts
     assert 24 > facts["known"] >= 3
     assert facts["known"] + facts["ok"] == 24

@@ -44,6 +44,7 @@ def test_what_runs_when_its_worker_is_killed_runs_again_elsewhere(cluster, tmp_p
     assert len(log.read_text()) == 6
 
 
+@pytest.mark.slow
 def test_work_whose_result_is_lost_with_its_worker_is_still_in_flight(
     cluster, tmp_path, monkeypatch
 ):
@@ -211,6 +212,7 @@ def test_an_experiment_of_two_cpus_goes_where_there_are_two(cluster, tmp_path):
         assert len(beside) <= 1
 
 
+@pytest.mark.slow
 def test_tls_is_spoken_and_nothing_else(tmp_path):
     both = certificate(tmp_path)
     ways = [f"--tls-{name}={both}" for name in ("ca-file", "cert", "key")]

@@ -67,7 +67,7 @@ def test_plain_words_need_no_shell(command, split):
     assert plain_words(command) == split
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings.default.max_examples * 60 // 100, deadline=None)
 @given(st.text(alphabet="ab1 \t'\"=./-,$`\\;&|*?~#!{}()<>\n", max_size=12))
 def test_what_is_split_is_split_as_a_shell_splits_it(text):
     split = plain_words(f"./a {text}")

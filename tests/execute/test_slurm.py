@@ -106,7 +106,12 @@ def jobs(slurm) -> str:
 
 
 @pytest.mark.parametrize(
-    "arrives", ["at once", pytest.param("late", marks=pytest.mark.slow), "never"]
+    "arrives",
+    [
+        "at once",
+        pytest.param("late", marks=pytest.mark.slow),
+        pytest.param("never", marks=pytest.mark.slow),
+    ],
 )
 def test_a_lost_answer_of_sbatch_does_not_submit_twice(
     opened, instead, slurm, monkeypatch, tmp_path, arrives

@@ -295,7 +295,7 @@ def test_what_was_to_end_is_cancelled_unless_it_had_succeeded():
 # The folder
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=settings.default.max_examples * 60 // 100)
 @given(st.lists(st.sampled_from("abcd"), min_size=1, max_size=6))
 def test_an_array_is_begun_or_given_up_but_never_both(tmp_path_factory, order):
     """Tasks of two jobs, a and b, and two drivers, c and d, come in any order."""

@@ -184,13 +184,13 @@ def places(text):
     return []
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=settings.default.max_examples * 300 // 100, deadline=None)
 @given(text=st.text(alphabet="ab1.()[]'\"`\\ +-*/%<>=!,\0\né²else ifandornot", max_size=60))
 def test_any_text_is_read_or_refused_but_never_breaks_the_reader(text):
     assert None not in places(text)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=settings.default.max_examples * 200 // 100, deadline=None)
 @given(seed=st.integers(0, 2**32), at=st.integers(0, 200), junk=st.sampled_from("()'`*.,=\0 n"))
 def test_a_slip_of_the_pen_is_read_or_refused(seed, at, junk):
     text = expression_of(Chance(seed).tree("bool", 3)).text

@@ -62,7 +62,7 @@ def test_integers_of_every_width_are_computed_as_pythons(dtype):
 
 
 @pytest.mark.parametrize("width", [np.int16, np.int32, np.int64])
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=settings.default.max_examples * 50 // 100, deadline=None)
 @given(low=st.integers(-(2**40), 2**40), span=st.integers(0, 2**20))
 def test_bounds_that_touch_a_width_never_overflow(width, low, span):
     info = np.iinfo(width)
@@ -234,7 +234,7 @@ def test_any_number_of_nullable_columns_is_right(names):
     assert found == [expression.value(row) for row in rows]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=settings.default.max_examples * 50 // 100, deadline=None)
 @given(st.lists(st.floats(0.001, 700), min_size=40, max_size=60))
 def test_logarithms_and_exponentials_are_those_of_math_to_the_last_bit(numbers):
     values = np.array(numbers)

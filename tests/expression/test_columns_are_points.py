@@ -41,7 +41,7 @@ def both(expression, lists, length):
 
 
 @pytest.mark.parametrize("way", WAYS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=settings.default.max_examples, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_a_column_holds_in_each_row_what_the_point_gives(way, seed):
     few, block = WAYS[way]

@@ -97,14 +97,14 @@ def test_every_slip_is_answered_with_what_would_be_right():
     assert found == REFUSALS.read_text(encoding="utf-8")
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=settings.default.max_examples * 400 // 100, deadline=None)
 @given(seed=st.integers(0, 2**32), kind=st.sampled_from(["int", "real", "str", "bool"]))
 def test_a_tree_that_is_written_is_read_back(seed, kind):
     tree = Chance(seed).tree(kind, 4)
     assert read(Passage.of(write(tree))) == tree
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=settings.default.max_examples * 200 // 100, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_every_part_of_a_tree_knows_where_it_stands(seed):
     text = write(Chance(seed).tree("bool", 4))

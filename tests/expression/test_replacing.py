@@ -44,7 +44,7 @@ def test_nothing_to_replace_leaves_the_expression_as_it_is():
     assert expression.replace({"c": parse("1")}) is expression
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=settings.default.max_examples * 200 // 100, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_writing_out_changes_no_value(seed):
     chance = Chance(seed)

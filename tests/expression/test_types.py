@@ -138,7 +138,7 @@ def test_names_and_positions_and_hosts_are_told_apart():
     assert expression.host_names == {"cpus"}
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=settings.default.max_examples * 300 // 100, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_what_is_computed_is_of_the_type_that_was_checked(seed):
     chance = Chance(seed)

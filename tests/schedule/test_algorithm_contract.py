@@ -23,7 +23,10 @@ def of_suite(suite):
     return [name for name in names() if suite in SUITES[describe(name).kind]]
 
 
-SMALLER = {"moheft": {"width": 5, "generations": 10, "population": 8}}
+SMALLER = {
+    "moheft": {"width": 5, "generations": 10, "population": 8},
+    "tabu": {"moves": 200},
+}
 """Settings with which an algorithm plans the problems of its suite in less than a second."""
 
 

@@ -15,13 +15,15 @@ from zenturio.schedule.model.workflow import Workflow, WorkflowTask
 ROUNDING = 1 + 1e-12
 
 
-@settings(max_examples=60, deadline=None)  # the first example compiles
+@settings(
+    max_examples=settings.default.max_examples * 60 // 100, deadline=None
+)  # the first example compiles
 @given(naive_listing.problems((1, 4), (1, 3)))
 def test_no_plan_is_shorter_than_a_bound(problem):
     assert lower_bound(problem) <= naive_placing.shortest(problem) * ROUNDING
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings.default.max_examples * 60 // 100, deadline=None)
 @given(naive.flows((1, 5)), st.integers(1, 3))
 def test_nor_on_processors_that_are_all_alike(flow, count):
     problem = Problem.of(flow, identical(count))
@@ -32,7 +34,7 @@ times = st.integers(0, 12)
 tasks = st.lists(st.tuples(times, times, st.integers(1, 9)), min_size=1, max_size=7)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=settings.default.max_examples * 200 // 100, deadline=None)
 @given(tasks, st.integers(1, 4))
 def test_what_must_lie_in_an_interval_is_what_its_twin_says(drawn, processors):
     first, slack, length = (np.array(each, float) for each in zip(*drawn, strict=True))
@@ -42,7 +44,7 @@ def test_what_must_lie_in_an_interval_is_what_its_twin_says(drawn, processors):
     assert interval_excess(first, last, length, begins, processors) == pytest.approx(wanted)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=settings.default.max_examples, deadline=None)
 @given(st.lists(st.sampled_from([0.5, 1.0, 1.5, 4.0]), min_size=1, max_size=4), st.integers(0, 9))
 def test_multiples_are_the_ends_of_equal_tasks(pace, count):
     every = sorted(each * times for each in pace for times in range(1, count + 1))

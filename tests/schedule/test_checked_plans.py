@@ -36,7 +36,7 @@ def check_plans(tmp_path, seeds):
 
 
 def test_plans_of_all_algorithms_can_be_carried_out(tmp_path):
-    check_plans(tmp_path, range(12))
+    check_plans(tmp_path, range(4))
 
 
 @pytest.mark.slow

@@ -22,7 +22,9 @@ def planned(name, problem, **given):
     return check(make(name, given).plan(problem))
 
 
-@settings(max_examples=80, deadline=None)  # the first example compiles
+@settings(
+    max_examples=settings.default.max_examples * 80 // 100, deadline=None
+)  # the first example compiles
 @given(naive_listing.problems((1, 7)))
 def test_the_critical_path_is_shortened_as_one_would_by_hand(problem):
     plan = planned("dcp", problem)
@@ -31,7 +33,7 @@ def test_the_critical_path_is_shortened_as_one_would_by_hand(problem):
     assert plan.start.tolist() == pytest.approx(start)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=settings.default.max_examples * 80 // 100, deadline=None)
 @given(naive_listing.problems((1, 7)), st.sampled_from(["words", "printed"]))
 def test_shuffled_tasks_are_moved_as_one_would_by_hand(problem, formulas):
     plan = planned("xdcp", problem, formulas=formulas)
@@ -41,7 +43,7 @@ def test_shuffled_tasks_are_moved_as_one_would_by_hand(problem, formulas):
     assert plan.start.tolist() == pytest.approx(start)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=settings.default.max_examples, deadline=None)
 @given(naive_listing.problems((1, 12)))
 def test_by_the_words_no_round_makes_a_plan_longer(problem):
     rounds = planned("xdcp", problem).notes["rounds"]
@@ -49,7 +51,7 @@ def test_by_the_words_no_round_makes_a_plan_longer(problem):
     assert all(b <= a * (1 + 1e-6) + 1e-9 for a, b in pairwise(rounds))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings.default.max_examples * 60 // 100, deadline=None)
 @given(naive_listing.problems((1, 12)), st.sampled_from(["dcp", "xdcp"]))
 def test_a_plan_can_be_carried_out_and_is_the_same_every_time(problem, name):
     one, other = planned(name, problem), planned(name, problem)

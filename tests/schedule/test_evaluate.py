@@ -35,7 +35,7 @@ def test_a_task_starts_when_its_processor_is_free_and_its_data_are_there(drawn):
     assert plan.end.tolist() == end
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=settings.default.max_examples * 40 // 100, deadline=None)
 @given(naive.problems(), st.data())
 def test_a_population_has_the_makespans_that_its_plans_have_alone(problem, data):
     rows = st.lists(

@@ -331,7 +331,9 @@ SOURCES = [
 
 
 @settings(
-    deadline=None, max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None,
+    max_examples=settings.default.max_examples * 300 // 100,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(
     st.sampled_from(SOURCES),

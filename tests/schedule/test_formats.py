@@ -26,7 +26,9 @@ from zenturio.schedule.model.workflow import Workflow, WorkflowTask
 
 DATA = Path(__file__).parent / "data"
 SEVERAL = settings(
-    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None,
+    max_examples=settings.default.max_examples * 60 // 100,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 
 numbers = st.floats(0, 1e12, allow_nan=False)

@@ -26,7 +26,7 @@ from zenturio.schedule.model.problem import Problem
 from zenturio.schedule.model.shape import shape_of
 from zenturio.schedule.model.workflow import Workflow, WorkflowTask
 
-QUICK = settings(deadline=None, max_examples=40)
+QUICK = settings(deadline=None, max_examples=settings.default.max_examples * 40 // 100)
 TRACE = DATA / "pegasus.json"
 APPLICATIONS = (
     "blast", "cycles", "epigenomics", "genomes", "montage", "seismology", "soykb", "srasearch",

@@ -53,7 +53,9 @@ def test_a_later_task_fills_a_gap_that_is_long_enough():
     assert planned(Problem.of(flow, identical(2))).makespan == 11
 
 
-@settings(max_examples=300, deadline=None)  # the first example compiles
+@settings(
+    max_examples=settings.default.max_examples * 300 // 100, deadline=None
+)  # the first example compiles
 @given(naive_listing.problems())
 def test_ranks_are_the_longest_ways_by_mean_times_and_mean_delays(problem):
     ranks = upward_ranks(problem, mean_times(problem), mean_delays(problem))
@@ -61,7 +63,7 @@ def test_ranks_are_the_longest_ways_by_mean_times_and_mean_delays(problem):
     assert ranks == pytest.approx(expected)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=settings.default.max_examples * 300 // 100, deadline=None)
 @given(naive_listing.problems(), st.data())
 def test_tasks_are_put_as_one_would_by_hand(problem, data):
     order = data.draw(topological(problem))
@@ -81,7 +83,7 @@ def test_tasks_are_put_as_one_would_by_hand(problem, data):
     assert plan.end.tolist() == [end[t] for t in tasks]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=settings.default.max_examples * 30 // 100, deadline=None)
 @given(st.integers(0, 10_000), st.integers(1, 3), st.integers(1, 3))
 def test_hundreds_of_gaps_are_searched_as_one_would_by_hand(seed, processors, edges):
     rng = np.random.default_rng(seed)
@@ -96,7 +98,7 @@ def test_hundreds_of_gaps_are_searched_as_one_would_by_hand(seed, processors, ed
     assert plan.start.tolist() == [start[t] for t in range(count)]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings.default.max_examples * 60 // 100, deadline=None)
 @given(naive_listing.problems())
 def test_a_plan_is_the_same_every_time(problem):
     one, other = planned(problem), planned(problem)

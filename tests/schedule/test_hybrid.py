@@ -180,7 +180,7 @@ def test_with_an_interval_it_plans_no_more_often():
     assert runs(trace) == [("cancelled", 0, 0, 5), ("ended", 1, 5, 15)]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=settings.default.max_examples * 60 // 100)
 @given(naive.planned())
 def test_where_nothing_changes_it_is_no_worse_than_the_static_plan(drawn):
     problem, _, _ = drawn
@@ -196,7 +196,7 @@ def test_where_nothing_changes_it_is_no_worse_than_the_static_plan(drawn):
     assert not any(noted(trace)["migrated"])
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=settings.default.max_examples * 40 // 100)
 @given(naive.planned(), st.data(), st.sampled_from(["better", "always"]))
 def test_whatever_befalls_machines_all_is_run_by_the_rules(drawn, data, adopt):
     problem, _, _ = drawn

@@ -36,7 +36,9 @@ def test_by_priorities_the_worked_example_takes_15_and_not_22():
     assert plan.start.tolist() == [0, 2, 6, 1, 2, 6, 10, 14, 5]
 
 
-@settings(max_examples=150, deadline=None)  # the first example compiles
+@settings(
+    max_examples=settings.default.max_examples * 150 // 100, deadline=None
+)  # the first example compiles
 @given(
     naive_listing.problems((1, 12)).filter(lambda each: each.work.min() > 0), st.sampled_from(RULES)
 )
@@ -49,7 +51,7 @@ def test_a_plan_is_what_comes_of_deciding_task_by_task(problem, rule):
     assert plan.processor.tolist() == trace.plan.processor.tolist()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=settings.default.max_examples, deadline=None)
 @given(naive_listing.problems((1, 12)), st.sampled_from(RULES))
 def test_a_plan_can_be_carried_out_and_is_the_same_every_time(problem, rule):
     name, settings_ = rule
@@ -60,7 +62,7 @@ def test_a_plan_can_be_carried_out_and_is_the_same_every_time(problem, rule):
     assert not simulate(problem, make(name, settings_)).left
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings.default.max_examples * 60 // 100, deadline=None)
 @given(
     naive_listing.problems((1, 12)).filter(lambda each: each.work.min() > 0), st.sampled_from(RULES)
 )

@@ -41,7 +41,9 @@ def planned(name, problem, seed=0):
     return check(make(name, seed=seed).plan(problem))
 
 
-@settings(max_examples=60, deadline=None)  # the first example compiles
+@settings(
+    max_examples=settings.default.max_examples * 60 // 100, deadline=None
+)  # the first example compiles
 @given(naive_listing.problems(), st.sampled_from(NAMES))
 def test_a_plan_can_be_carried_out_and_is_the_same_every_time(problem, name):
     one, other = planned(name, problem), planned(name, problem)
@@ -76,7 +78,7 @@ def test_what_cannot_run_with_the_critical_path_goes_elsewhere():
     assert plan.processor.tolist() == [0, 1, 0]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=settings.default.max_examples, deadline=None)
 @given(naive_listing.problems((1, 7)))
 def test_the_critical_path_is_the_longest_way_through_the_workflow(problem):
     times, delays = mean_times(problem), mean_delays(problem)
@@ -106,7 +108,7 @@ def test_the_look_ahead_has_the_table_and_the_plans_that_are_printed():
     assert planned("heft", problem).makespan == 133
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=settings.default.max_examples * 150 // 100, deadline=None)
 @given(naive_listing.problems((1, 7)))
 def test_the_table_has_what_follows_at_its_best(problem):
     table = optimistic_costs(problem)
@@ -116,7 +118,7 @@ def test_the_table_has_what_follows_at_its_best(problem):
             assert table[task, where] == pytest.approx(expected)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=settings.default.max_examples * 200 // 100, deadline=None)
 @given(naive_listing.problems(), st.sampled_from(["min-min", "max-min", "sufferage"]))
 def test_the_next_task_is_the_one_that_the_rule_says(problem, rule):
     plan = planned(rule, problem)
@@ -155,7 +157,7 @@ def test_dealing_goes_on_from_layer_to_layer_or_begins_anew():
     assert planned("round-robin", problem).processor.tolist() == [0, 1, 2, 0, 1, 2, 0, 1]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=settings.default.max_examples * 40 // 100, deadline=None)
 @given(naive.problems(tasks=(5, 8), machines=(3, 4)))
 def test_chance_differs_by_seed_and_by_nothing_else(problem):
     plans = [planned("random", problem, seed).processor.tolist() for seed in (1, 1, 2, 3, 4, 5)]

@@ -132,7 +132,7 @@ def test_no_plan_is_shorter_than_the_longest_path(drawn):
         assert not found["slr"] < 1 - 1e-12
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=settings.default.max_examples * 30 // 100)
 @given(naive.problems(), st.data())
 def test_a_population_has_the_metrics_that_its_plans_have_alone(problem, data):
     ranks = data.draw(st.lists(st.permutations(range(problem.tasks)), min_size=1, max_size=3))

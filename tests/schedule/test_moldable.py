@@ -174,7 +174,7 @@ def test_two_tasks_on_one_node_are_told():
     assert list(faults_of(found)) == ["a and b overlap on p2"]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings.default.max_examples * 60 // 100, deadline=None)
 @given(naive_cluster.problems())
 def test_no_number_of_nodes_is_faster_than_the_fastest_or_possible_below_the_fewest(problem):
     for task in range(problem.tasks):

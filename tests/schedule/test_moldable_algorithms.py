@@ -66,7 +66,7 @@ def least(problem, fitness):
     return min(fitness(ClusterQueue(problem).outcomes(np.array(list(product(*sets))))))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=settings.default.max_examples, deadline=None)
 @given(naive_cluster.molded(), st.floats(0, 1))
 def test_the_fitness_functions_are_those_of_the_paper(drawn, alpha):
     problem, counts, _ = drawn
@@ -239,7 +239,7 @@ def longest(problem, counts):
     return max(below.values(), default=0.0), path
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=settings.default.max_examples, deadline=None)
 @given(naive_cluster.problems())
 def test_the_critical_path_grows_until_the_area_is_as_long(problem):
     found = grow_allocations(ClusterQueue(problem), "balance")
@@ -262,7 +262,7 @@ def test_an_area_as_long_as_the_path_but_for_rounding_lets_nothing_grow():
     assert grow_allocations(ClusterQueue(problem), "balance").tolist() == [3, 3]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=settings.default.max_examples * 40 // 100, deadline=None)
 @given(naive_cluster.problems())
 def test_the_best_plan_on_the_way_of_growth_is_taken(problem):
     cluster = ClusterQueue(problem)
@@ -272,7 +272,7 @@ def test_the_best_plan_on_the_way_of_growth_is_taken(problem):
     assert plans[1] <= min(plans[0], fewest) * (1 + 1e-9)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=settings.default.max_examples * 40 // 100, deadline=None)
 @given(naive_cluster.problems())
 def test_guesses_are_possible_and_the_best_of_them_is_where_one_begins(problem):
     cluster, tried = ClusterQueue(problem, "easy"), simple_allocations(problem)
@@ -282,7 +282,7 @@ def test_guesses_are_possible_and_the_best_of_them_is_where_one_begins(problem):
     assert worth == min(submitted_by_rank(cluster, each).plan(each).makespan for each in tried)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=settings.default.max_examples * 40 // 100, deadline=None)
 @given(naive_cluster.molded(), st.integers(0, 99), st.sampled_from([0.0, 0.3, 1.0]))
 def test_annealing_never_makes_a_plan_worse_and_tells_the_truth(drawn, seed, alpha):
     problem, counts, order = drawn
@@ -323,6 +323,7 @@ def test_a_setting_that_no_algorithm_has_is_refused():
         make("moldable-global", {"alhpa": 0.3})
 
 
+@pytest.mark.slow
 def test_the_page_of_algorithms_has_what_comes_out():
     page = (Path(__file__).parents[2] / "docs" / "algorithms.md").read_text(encoding="utf-8")
     cell = r" (\d+) min, ([\d.]+) h, (\d+)% \|"

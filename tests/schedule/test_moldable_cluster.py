@@ -26,7 +26,9 @@ def starts(problem, discipline):
     return check(ClusterQueue(problem, discipline).plan(problem.fewest)).start.tolist()
 
 
-@settings(max_examples=200, deadline=None)  # the first example compiles
+@settings(
+    max_examples=settings.default.max_examples * 200 // 100, deadline=None
+)  # the first example compiles
 @given(naive_cluster.molded(), st.sampled_from(DISCIPLINES))
 def test_a_queue_is_played_as_its_discipline_says(drawn, discipline):
     problem, counts, order = drawn
@@ -37,7 +39,7 @@ def test_a_queue_is_played_as_its_discipline_says(drawn, discipline):
     assert plan.counts.tolist() == counts.tolist()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings.default.max_examples * 60 // 100, deadline=None)
 @given(naive_cluster.problems(), st.sampled_from(DISCIPLINES), st.data())
 def test_many_rows_have_the_outcomes_that_their_plans_have_alone(problem, discipline, data):
     rows = [

@@ -138,7 +138,7 @@ def test_tasks_that_share_an_abstract_machine_do_so_in_their_own_workflow_only()
     assert plan.makespan == 6
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=settings.default.max_examples * 40 // 100)
 @given(streams(), platforms(), st.sampled_from(POLICIES), st.sampled_from(["task", "dag"]))
 def test_no_policy_beats_the_lower_bound_or_starts_what_has_not_arrived(found, on, policy, by):
     played = OnlineSimulation(found, on).play(policy, by)
@@ -147,7 +147,7 @@ def test_no_policy_beats_the_lower_bound_or_starts_what_has_not_arrived(found, o
     assert played.makespan >= played.lower_bound * (1 - 1e-9)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=settings.default.max_examples * 25 // 100)
 @given(streams(), platforms(), st.sampled_from(POLICIES))
 def test_without_transfers_no_machine_idles_that_suits_a_ready_task(found, on, policy):
     plain = Platform("plain", tuple(PlatformMachine(each.name, each.speed) for each in on.machines))

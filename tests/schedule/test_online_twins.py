@@ -69,7 +69,7 @@ def streams(draw):
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=settings.default.max_examples * 60 // 100)
 @given(streams(), platforms(), st.sampled_from(["task", "dag"]))
 def test_both_ways_of_sharing_give_the_same_plan(policy, stream, platform, by):
     online = OnlineSimulation(stream, platform)

@@ -79,7 +79,7 @@ def test_of_two_loads_at_once_a_machine_gives_the_share_of_the_share(one, other,
         assert share_at(both, time) == share_at(one, time) * share_at(other, time)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=settings.default.max_examples * 200 // 100)
 @given(naive.planned(), st.data())
 def test_a_plan_on_loaded_machines_has_the_times_of_its_simulation(drawn, data):
     problem, processor, order = drawn
@@ -94,7 +94,7 @@ def test_a_plan_on_loaded_machines_has_the_times_of_its_simulation(drawn, data):
     assert found.start[done].tolist() == trace.plan.start[done].tolist()
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=settings.default.max_examples * 30 // 100)
 @given(naive.planned(), st.integers(0, 1000))
 def test_a_plan_has_in_each_future_the_makespan_that_its_simulation_has(drawn, seed):
     problem, processor, order = drawn

@@ -56,7 +56,9 @@ def possible(problem, order):
     return sorted(order) == list(range(problem.tasks)) and all(at[a] < at[b] for a, b in edges)
 
 
-@settings(max_examples=200, deadline=None)  # the first example compiles
+@settings(
+    max_examples=settings.default.max_examples * 200 // 100, deadline=None
+)  # the first example compiles
 @given(drawn())
 def test_each_task_is_put_into_the_first_gap_where_its_gene_says(given_plan):
     problem, order, genes = given_plan
@@ -71,7 +73,7 @@ def test_each_task_is_put_into_the_first_gap_where_its_gene_says(given_plan):
     check(Plan(problem, "", board.place.astype(np.int32), board.start, board.end))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=settings.default.max_examples, deadline=None)
 @given(drawn())
 def test_a_plan_backwards_is_a_plan_of_the_problem_with_its_edges_turned(given_plan):
     problem, order, genes = given_plan
@@ -86,7 +88,7 @@ def test_a_plan_backwards_is_a_plan_of_the_problem_with_its_edges_turned(given_p
     check(Plan(problem, "", where, total - board.end, total - board.start))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=settings.default.max_examples, deadline=None)
 @given(drawn())
 def test_late_and_then_early_makes_no_plan_longer_whose_tasks_stay_where_they_are(given_plan):
     problem, order, genes = given_plan
@@ -97,7 +99,7 @@ def test_late_and_then_early_makes_no_plan_longer_whose_tasks_stay_where_they_ar
     assert possible(problem, order)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=settings.default.max_examples * 50 // 100, deadline=None)
 @given(naive.flows((1, 12)), st.integers(1, 4))
 def test_nor_one_on_processors_that_are_all_alike(flow, count):
     from zenturio.schedule.model.platform import identical
@@ -113,7 +115,7 @@ def test_nor_one_on_processors_that_are_all_alike(flow, count):
     assert justify(case, order, genes, board) <= before
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=settings.default.max_examples, deadline=None)
 @given(drawn(), seeds)
 def test_moves_leave_an_order_that_is_possible_and_places_that_can_run(given_plan, seed):
     problem, order, genes = given_plan
@@ -125,7 +127,7 @@ def test_moves_leave_an_order_that_is_possible_and_places_that_can_run(given_pla
             assert genes[group] in {FREE, *naive_placing.common(problem, group)}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=settings.default.max_examples, deadline=None)
 @given(drawn(), st.randoms(use_true_random=False), seeds)
 def test_a_child_has_the_order_and_the_places_of_its_parents(given_plan, rng, seed):
     problem, mother, genes = given_plan
@@ -145,7 +147,7 @@ def test_a_child_has_the_order_and_the_places_of_its_parents(given_plan, rng, se
     assert child.tolist() == genes.tolist()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=settings.default.max_examples, deadline=None)
 @given(drawn(), seeds)
 def test_a_critical_task_starts_when_the_one_before_lets_it(given_plan, seed):
     problem, order, genes = given_plan
@@ -167,7 +169,7 @@ def test_a_critical_task_starts_when_the_one_before_lets_it(given_plan, seed):
         assert board.start[following] in waits
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=settings.default.max_examples * 50 // 100, deadline=None)
 @given(drawn(), seeds)
 def test_climbing_never_leads_down(given_plan, seed):
     problem, order, genes = given_plan
@@ -184,7 +186,7 @@ def lasting(problem):
     return bool(problem.work.all())
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=settings.default.max_examples * 50 // 100, deadline=None)
 @given(naive.problems().filter(lasting))
 def test_the_first_order_makes_the_plan_of_heft(problem):
     case = decoding_problem_of(problem)
@@ -196,7 +198,7 @@ def test_the_first_order_makes_the_plan_of_heft(problem):
     assert found.start.tolist() == wanted.start.tolist()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=settings.default.max_examples * 50 // 100, deadline=None)
 @given(naive_listing.problems())
 def test_what_is_decoded_from_a_plan_is_nowhere_later(problem):
     plan = heft(problem)

@@ -63,7 +63,7 @@ def test_a_wrong_plan_is_told_what_is_wrong(wrong, fault):
         check(found)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=settings.default.max_examples)
 @given(naive.problems(tasks=(2, 8)), st.data())
 def test_a_task_that_begins_a_little_too_early_is_found(problem, data):
     found = make("heft").plan(problem)

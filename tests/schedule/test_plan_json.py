@@ -49,7 +49,7 @@ def test_a_plan_is_written_a_task_a_line(tmp_path):
     assert plan_json.plan_facts(by_hand())["metrics"]["makespan"] == 5
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=settings.default.max_examples * 40 // 100)
 @given(drawn=naive.planned())
 def test_a_plan_that_is_read_is_the_plan_that_was_written(tmp_path_factory, drawn):
     path = tmp_path_factory.mktemp("plans") / "plan.json"

@@ -96,7 +96,9 @@ machines = st.builds(
 
 
 @settings(
-    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None,
+    max_examples=settings.default.max_examples * 60 // 100,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(
     words,

@@ -67,7 +67,7 @@ def test_a_workflow_without_tasks_takes_no_time(name):
     assert planned(name, Problem.of(Workflow.of("none", []), identical(2))).makespan == 0
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings.default.max_examples * 60 // 100, deadline=None)
 @given(naive_listing.problems((1, 10)), st.sampled_from(["ga", "anneal"]), st.integers(0, 99))
 def test_no_plan_is_longer_than_that_of_heft(problem, name, seed):
     plan, limit = planned(name, problem, seed, evaluations=1), heft(problem).makespan
@@ -97,7 +97,7 @@ def test_nor_is_it_where_nothing_is_searched(seed):
     assert planned("anneal", problem, evaluations=1).makespan <= heft(problem).makespan
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=settings.default.max_examples * 30 // 100, deadline=None)
 @given(naive_listing.problems((1, 4), (1, 3)))
 def test_the_exact_plan_is_the_shortest_of_all(problem):
     plan, shortest = planned("cp-sat", problem), naive_placing.shortest(problem)
@@ -107,7 +107,7 @@ def test_the_exact_plan_is_the_shortest_of_all(problem):
     assert plan.notes["gap"] <= 1e-5
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=settings.default.max_examples * 20 // 100, deadline=None)
 @given(naive.flows((1, 5)), st.integers(1, 3))
 def test_and_so_it_is_where_all_processors_are_alike(flow, count):
     problem = Problem.of(flow, identical(count))

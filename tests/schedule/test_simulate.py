@@ -251,7 +251,7 @@ def test_each_edge_is_waited_for_or_not():
         played(PAIR, loaded(), forward=[True, True])
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=settings.default.max_examples * 60 // 100)
 @given(naive.planned(), st.data())
 def test_a_trace_on_loaded_machines_keeps_the_rules_of_a_plan(drawn, data):
     problem, processor, order = drawn
@@ -293,7 +293,7 @@ def test_a_load_from_the_beginning_is_there_before_anything_starts():
     assert "load" not in dict(kinds(trace)).values()
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=settings.default.max_examples)
 @given(naive.problems(tasks=(1, 9)), st.integers(0, 3))
 def test_a_plan_that_puts_what_takes_no_time_beside_others_ends_as_planned(problem, seed):
     found = make("ga", {"evaluations": 40}, seed).plan(problem)

@@ -70,7 +70,7 @@ def asked(space, given_settings, seed, directions):
     )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=settings.default.max_examples * 150 // 100)
 @given(shapes, chosen, st.integers(0, 2**64 - 1))
 def test_the_engine_tries_what_its_twin_does_each_point_once(shape, s, seed):
     genome, engine, tried = asked(space_of(shape), s, seed, Directions())
@@ -81,7 +81,7 @@ def test_the_engine_tries_what_its_twin_does_each_point_once(shape, s, seed):
         assert set(met) == set(tried)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=settings.default.max_examples * 150 // 100)
 @given(shapes, chosen, st.integers(0, 2**64 - 1), st.sampled_from([1.0, -1.0]))
 def test_a_whole_search_in_the_kernel_is_that_of_the_twin(shape, s, seed, sign):
     engine = Ga(SearchProblem(space_of(shape), Directions(), seed), GaSettings(**s))

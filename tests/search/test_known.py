@@ -37,7 +37,7 @@ def test_known_points_use_no_budget_and_are_not_tried_again(engine):
     assert result.best.scores[0] <= min(known.values())
 
 
-@pytest.mark.parametrize("engine", ["auto", "model"])
+@pytest.mark.parametrize("engine", ["auto", pytest.param("model", marks=pytest.mark.slow)])
 def test_a_search_with_known_points_is_better_than_one_without(engine):
     known = known_points()
     warm, cold = (

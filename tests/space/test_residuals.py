@@ -158,6 +158,6 @@ def test_the_model_finds_the_best_shares():
 
 
 def test_a_dense_space_is_searched_along_lines_as_before():
-    space = zen.Space(x=range(2000), y=range(2000), z=range(2000)).where("x + y + z < 4000")
+    space = zen.Space(x=range(600), y=range(600), z=range(600)).where("x + y + z < 1200")
     (block,) = Genome(space)._blocks
     assert not isinstance(block, DiagramGenes)

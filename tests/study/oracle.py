@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 from unittest import mock
 
+from loaded import Program
 from zenturio.annotate.model import MEASURED
 from zenturio.annotate.scan import scan
 from zenturio.record import maintenance
@@ -72,14 +73,22 @@ class Study:
         )
         return self
 
-    def start(self, *words: str, **environment: str) -> subprocess.Popen:
-        """A driver; see driver.py."""
-        return self._start([str(DRIVER), self.url, f"on={self.place}", *words], environment)
+    def start(self, *words: str, **environment: str) -> subprocess.Popen | Program:
+        """A driver; see driver.py. What changes Python itself needs one that is really started."""
+        given = (self.url, f"on={self.place}", *words)
+        if environment.keys() & {"LD_PRELOAD", "TZ"}:
+            return self._start([str(DRIVER), *given], environment)
+        every = self.environment() | environment
+        return _limited(Program(DRIVER, *given, cwd=self.folder, environment=every))
 
-    def zen(self, *words: str, **environment: str) -> subprocess.Popen:
+    def zen(self, *words: str) -> Program:
         """``zen run`` as a user has it."""
-        command = ["-c", ZEN, "run", "study.sh", "--db", self.url, "--on", self.place]
-        return self._start([*command, *words], environment)
+        given = ("run", "study.sh", "--db", self.url, "--on", self.place, *words)
+        return _limited(Program(None, *given, cwd=self.folder, environment=self.environment()))
+
+    def zen_from_the_start(self) -> subprocess.Popen:
+        """``zen run`` that has not been loaded yet."""
+        return self._start(["-c", ZEN, "run", "study.sh", "--db", self.url], {})
 
     def limited(self, files: int) -> subprocess.Popen:
         """A driver that may have so many files open."""
@@ -103,11 +112,7 @@ class Study:
             stderr=subprocess.PIPE,
             text=True,
         )
-        # Reading what it says would wait for ever for one that hangs.
-        hung = threading.Timer(PATIENCE, process.kill)
-        hung.daemon = True
-        hung.start()
-        return process
+        return _limited(process)
 
     def resume(self, *, join: bool = False) -> RunSummary:
         """Runs the rest in this process."""
@@ -148,6 +153,14 @@ class Study:
         finally:
             repository.close()
         return found
+
+
+def _limited(process):
+    """End it in the end: reading what it says would wait for ever for one that hangs."""
+    hung = threading.Timer(PATIENCE, process.kill)
+    hung.daemon = True
+    hung.start()
+    return process
 
 
 def faults_after_resume(study: Study) -> list[str]:
@@ -208,14 +221,14 @@ def processes_of(folder: Path) -> Iterator[int]:
             yield int(process.name)
 
 
-def finished(process: subprocess.Popen, code: int | None = 0) -> tuple[str, str]:
+def finished(process: subprocess.Popen | Program, code: int | None = 0) -> tuple[str, str]:
     """What a process said, which must end by itself, with *code*."""
     out, err = process.communicate()
     assert code is None or process.returncode == code, (process.returncode, out, err)
     return out, err
 
 
-def wait_for(process: subprocess.Popen, word: str, number: int = 0) -> None:
+def wait_for(process: subprocess.Popen | Program, word: str, number: int = 0) -> None:
     """Reads what *process* says until a line begins with *word*, and a number as high."""
     while True:
         line = process.stdout.readline()

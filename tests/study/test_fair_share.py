@@ -46,7 +46,7 @@ def play(slots, lengths, until, shares=None, arrivals=None):
     return had
 
 
-@settings(max_examples=25)
+@settings(max_examples=settings.default.max_examples * 25 // 100)
 @given(st.integers(1, 8), st.lists(st.floats(0.5, 5.0), min_size=2, max_size=4))
 def test_equal_users_have_equal_slot_seconds_whatever_their_experiments_take(slots, lengths):
     named = {f"user{i}": length for i, length in enumerate(lengths)}

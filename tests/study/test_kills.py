@@ -85,7 +85,7 @@ def test_a_driver_that_is_killed_at_a_failpoint_is_resumed(study, name):
 
 def on_a_server():
     """A few in the gate."""
-    few = {"study.leased", "study.claimed", "study.submitted", "study.committed", "study.set_aside"}
+    few = {"study.claimed", "study.committed", "study.set_aside"}
     marks = {True: (), False: (pytest.mark.slow,)}
     return [pytest.param(name, marks=marks[name in few]) for name in REACHED]
 
@@ -118,7 +118,7 @@ def faults_after_kills(study, seed, longest, kills):
     return oracle.faults_after_resume(study)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_driver_that_is_killed_at_any_moment_is_resumed(study, url, seed):
     assert faults_after_kills(study(150, repeats=2, url=url), seed, 0.3, 2) == []
 

@@ -3,14 +3,13 @@
 import os
 import random
 import signal
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from cli.conftest import zen as command
+from loaded import Program
 from zenturio.annotate.scan import scan
 from zenturio.experiment import ExperimentGenerator, Outcome
 from zenturio.experiment.aggregates import (
@@ -82,11 +81,8 @@ class Study:
         return run_locally(application, points, db=self.db, place=place, **options)
 
     def start(self, **environment):
-        return subprocess.Popen(
-            [sys.executable, str(DRIVER), self.db, "join", "jobs=2"], cwd=self.folder,
-            env={**os.environ, **environment}, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
+        every = {**os.environ, **environment}
+        return Program(DRIVER, self.db, "join", "jobs=2", cwd=self.folder, environment=every)
 
     def rows(self, round_=1):
         """Point, repeat and place in the order of each result of a round."""
@@ -152,7 +148,7 @@ def test_a_second_run_finds_all_of_it(study):
 
 def test_a_run_that_was_killed_goes_on_to_the_same_repeats(study):
     driver = study.start(ZENTURIO_FAILPOINT="study.committed:7")
-    driver.communicate(timeout=240)
+    driver.communicate()
     assert driver.returncode == -signal.SIGKILL
     assert 0 < sum(study.counts().values()) < sum(NEEDED.values())
     study.run()
@@ -162,7 +158,7 @@ def test_a_run_that_was_killed_goes_on_to_the_same_repeats(study):
 def test_two_drivers_share_the_repeats(study):
     drivers = [study.start() for _ in range(2)]
     for driver in drivers:
-        _, err = driver.communicate(timeout=240)
+        _, err = driver.communicate()
         assert driver.returncode == 0, err
     assert study.counts() == NEEDED
 

@@ -3,14 +3,13 @@
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from contextlib import chdir
 from pathlib import Path
 
 import pytest
 
+from loaded import Program
 from study.oracle import alive, wait_for
 from study.test_kills import DECLARED
 from study.test_serving import STUDY
@@ -46,14 +45,8 @@ class House:
         repository.close()
 
     def start(self, policy="srpt", **environment):
-        return subprocess.Popen(
-            [sys.executable, str(SERVICE), self.url, policy],
-            cwd=self.folder,
-            env=os.environ | environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        every = os.environ | environment
+        return Program(SERVICE, self.url, policy, cwd=self.folder, environment=every)
 
     def turns(self):
         repository = open_repository(self.url, finds_unique=True)

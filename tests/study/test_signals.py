@@ -102,7 +102,7 @@ def test_a_terminal_that_is_gone_does_not_end_the_study(study):
 @pytest.mark.parametrize("delay", [0.05, 0.4, 0.7])
 def test_ctrl_c_while_it_starts_leaves_a_study_that_can_be_run(study, delay):
     small = study(10)
-    process = small.zen()
+    process = small.zen_from_the_start()
     time.sleep(delay)
     process.send_signal(signal.SIGINT)
     oracle.finished(process, None)

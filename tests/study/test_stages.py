@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 from contextlib import chdir
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cli.conftest import zen
+from loaded import Program
 from record.reference import ReferenceRepository
 from study.oracle import alive
 from study.places import Held
@@ -302,10 +301,8 @@ def test_one_stop_lets_what_runs_end_and_begins_nothing_more(driven):
 
 
 def start(folder, *words, **environment):
-    return subprocess.Popen(
-        [sys.executable, "-c", "from zenturio.cli import main; main()", "run", "plot.sh", *words],
-        cwd=folder, env=os.environ | environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+    every = os.environ | environment
+    return Program(None, "run", "plot.sh", *words, cwd=folder, environment=every)
 
 
 def whole(folder):

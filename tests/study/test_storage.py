@@ -8,6 +8,7 @@ from contextlib import chdir
 
 import pytest
 
+from loaded import Program
 from needs import needs
 from study import oracle
 from zenturio.record.open import open_repository
@@ -269,25 +270,21 @@ def test_what_ends_while_the_server_is_away_is_recorded_by_the_next_run(
     environment = {
         **os.environ, "ZENTURIO_DB": postgres_url, "ZENTURIO_DB_WAIT": "0.3", "ZENTURIO_TRUST": "1",
     }  # fmt: skip
-    command = [sys.executable, "-m", "zenturio", "run", "p.sh", "-j", "2"]
 
     def start():
-        return subprocess.Popen(
-            command, cwd=tmp_path, env=environment, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
+        return Program(None, "run", "p.sh", "-j", 2, cwd=tmp_path, environment=environment)
 
     run = start()
     ran = tmp_path / "ran"
     until(lambda: ran.exists() and len(ran.read_text().split()) == 2)
     postgres.stop()
     (tmp_path / "go").touch()
-    _, err = run.communicate(timeout=60)
+    _, err = run.communicate()
     postgres.start()
     assert run.returncode == 4, err
     assert "the next run records" in err
     run = start()
-    _, err = run.communicate(timeout=60)
+    _, err = run.communicate()
     assert run.returncode == 0, err
     assert sorted(ran.read_text().split()) == ["1", "2"]  # nothing ran twice
     with chdir(tmp_path):

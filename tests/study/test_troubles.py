@@ -66,7 +66,7 @@ def drive(repository, place, planned):
         repository.release_lease(lease)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=settings.default.max_examples * 40 // 100)
 @given(
     st.dictionaries(st.integers(1, 30), st.sampled_from(["before", "behind"]), max_size=12),
     st.integers(0, 3),

@@ -80,7 +80,7 @@ def places(studio, evil_name):
     return {page: target.format(**names) for page, target in PAGES.items()}
 
 
-QUICK = {"study-scripts", "schedule-graph", "report"}
+QUICK = {"study-scripts", "report"}
 """In a browser, each page takes a second of processor: the others are looked at in make test-all."""
 
 
@@ -173,6 +173,7 @@ def test_who_is_not_let_in_sees_a_page_that_can_be_read(browser, studio):
     stranger.close()
 
 
+@pytest.mark.slow
 def test_the_doors_of_a_service_and_its_queue_are_whole(browser, studio, tmp_path):
     folder = studio.service.portal.settings.folder
     settings = PortalSettings(str(folder / FOLDER / "zenturio.db"), folder, serves=True)
@@ -187,6 +188,7 @@ def test_the_doors_of_a_service_and_its_queue_are_whole(browser, studio, tmp_pat
         guest.close()
 
 
+@pytest.mark.slow
 def test_pages_are_reached_by_keys(visitors):
     person, _ = visitors
     page = person.visit("/")
