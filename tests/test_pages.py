@@ -151,6 +151,7 @@ def test_the_output_of_the_tutorial_is_that_of_the_command():
     assert done.stdout.startswith(printed + "\n")
 
 
+@pytest.mark.slow  # links are followed in the gate, too
 def test_the_site_is_built_without_warnings(tmp_path):
     sphinx = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"]
     done = subprocess.run(

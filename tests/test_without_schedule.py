@@ -75,6 +75,7 @@ def test_a_chart_is_drawn(copy):
     assert (copy / "project" / "chart.svg").read_text(encoding="utf-8").lstrip().startswith("<")
 
 
+@pytest.mark.slow
 def test_the_home_page_of_the_portal_lists_the_study(copy):
     assert "first" in python(copy, "-c", HOME_PAGE)
 

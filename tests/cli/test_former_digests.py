@@ -168,6 +168,7 @@ def test_an_experiment_is_found_by_the_digest_that_it_had(project):
     assert zen("logs", former, cwd=project).out == zen("logs", after["digest"], cwd=project).out
 
 
+@pytest.mark.slow
 def test_nothing_is_run_again_on_a_server(server_project, postgres_url):
     zen("db", "upgrade", cwd=server_project)
     assert maintenance.check_repository(postgres_url) == ()

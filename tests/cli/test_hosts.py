@@ -154,6 +154,7 @@ def test_nothing_has_happened_yet(project):
         zen("hosts", "--events")
 
 
+@pytest.mark.slow  # tests/execute/hosts/test_flow.py has loops in the gate
 def test_a_workflow_runs_on_hosts_until_it_converged(project):
     tasks = [{"name": name, "work": 0.1} for name in ("start", "step", "end")]
     ends = (("start", "step"), ("step", "start"), ("step", "end"))

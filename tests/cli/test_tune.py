@@ -56,6 +56,7 @@ def test_the_study_answers_like_any_other(folder):
     assert "24 cached" in again.out
 
 
+@pytest.mark.slow
 def test_the_file_of_a_study_makes_the_same_searches_by_itself(folder):
     zen(
         "tune",

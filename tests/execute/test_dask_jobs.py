@@ -21,6 +21,7 @@ def place(slurm, tmp_path):
         yield place
 
 
+@pytest.mark.slow
 def test_experiments_run_in_jobs_which_end_with_the_place(place, slurm, tmp_path):
     assert place.slots == 4
     several = [

@@ -20,13 +20,10 @@ VERDICTS = {
 }  # fmt: skip
 AT_MOST = {"most_at_once", "rescheduling"}
 """Claims whose number in the paper is a limit."""
-BRIEF = ("online-workflows",)
-"""The others take from 10 to 30 seconds of a processor each."""
 
 
-@pytest.mark.parametrize(
-    "study", [pytest.param(s, marks=[] if s in BRIEF else [pytest.mark.slow]) for s in STUDIES]
-)
+@pytest.mark.slow  # from 5 to 30 seconds of a processor each
+@pytest.mark.parametrize("study", STUDIES)
 def test_a_study_finds_what_it_expects(study, tmp_path):
     command = [sys.executable, EXPERIMENTS / "claims.py", study, "--small", "--keep", tmp_path]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

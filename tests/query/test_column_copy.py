@@ -125,6 +125,9 @@ def test_groups_of_the_copy_agree_with_those_of_the_database(study, by, aggregat
 ORDERS = [(), ("-wtime",), ("cores", "-n"), ("n",)]
 
 
+@pytest.mark.parametrize(
+    "repository", ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)], indirect=True
+)
 def test_rows_of_the_copy_stand_in_the_order_of_the_database(study):
     assert study.column_copy("s") is not None
 

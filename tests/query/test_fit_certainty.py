@@ -61,6 +61,7 @@ def test_intervals_hold_the_true_coefficient_as_often_as_they_say():
     assert hits >= 85  # 95 if all was exact; weights come from the values themselves
 
 
+@pytest.mark.slow
 def test_a_metric_that_depends_on_nothing_is_rarely_said_to_depend():
     kinds = ["linear", "power", "logarithmic"]
     false = 0

@@ -283,6 +283,7 @@ def test_what_is_left_of_a_workflow_without_loops_takes_ever_less_time():
     assert columns["end"] == pytest.approx([columns["end"][0]] * len(columns["end"]))
 
 
+@pytest.mark.slow
 def test_migration_halves_the_time_where_machines_become_slow_for_long():
     problem = Problem.of(instance_of("wien2k").workflow, grid_2005())
     how = Perturbation.read("every=20:400,lasting=500:1000,share=0.05:0.3")

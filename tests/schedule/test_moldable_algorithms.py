@@ -167,6 +167,7 @@ def test_on_small_workflows_cpa_is_as_short_as_can_be(seed):
     assert planned("cpa", problem).makespan <= least(problem, MAKESPAN) * (1 + 1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "simulations"), [("barrier", 15), ("tree", 16), ("independent", 32)]
 )

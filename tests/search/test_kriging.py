@@ -167,6 +167,7 @@ def test_a_model_learns_from_a_compiled_objective():
     assert best.scores[0] < 100
 
 
+@pytest.mark.slow
 def test_a_batch_is_as_good_as_one_point_after_the_other_where_results_are_noisy():
     def distance(batch, seed):
         rng = np.random.default_rng(seed)

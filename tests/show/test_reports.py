@@ -115,6 +115,7 @@ def test_long_words_go_on_in_the_next_page():
         print_report([lines * 5], "png")
 
 
+@pytest.mark.slow
 def test_a_paragraph_of_many_pages_is_parted_and_nothing_of_it_is_lost():
     words = [f"word{n}" for n in range(4_000)]
     pages = re.findall(rb"/Type /Page\b", print_report([[("text", " ".join(words))]], "pdf"))

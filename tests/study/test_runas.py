@@ -500,6 +500,7 @@ def test_a_helper_without_processes_to_spare_refuses_and_goes_on(tmp_path, monke
         assert client.recv(1) == b""
 
 
+@pytest.mark.slow
 @needs_root
 def test_a_user_with_too_many_processes_keeps_nobody_else_from_starting_some():
     """Each experiment starts 30 processes; alice has 20 of them running beside the service."""

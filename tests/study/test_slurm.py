@@ -164,6 +164,7 @@ def zen(study, *words, code=0) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_a_lost_study_is_looked_at_and_gone_on_with_by_its_name(on_slurm, slurm):
     study = on_slurm(6, seconds=4)
     driver = study.zen("-j", "4")

@@ -57,7 +57,8 @@ def test_charts_paint_by_night_and_on_a_small_screen(pocket, kind):
     assert not pocket.wrong
 
 
-@pytest.mark.parametrize("person", ["pocket", pytest.param("day", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("person", ["pocket", "day"])
 def test_nothing_keeps_people_from_the_chart_builder(request, person):
     visitor = request.getfixturevalue(person)
     visitor.visit(f"/chart?{ADDRESSES['line']}")

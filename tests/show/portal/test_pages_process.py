@@ -56,6 +56,7 @@ def test_pages_answer_in_a_process_of_their_own(tmp_path):
         requests.get(door)
 
 
+@pytest.mark.slow
 def test_pages_at_a_socket_know_the_proxy_by_its_process(tmp_path, path):
     people = UserDirectory(USERS, "X-Remote-User", at_socket=True)
     as_alice = "X-Remote-User: alice\r\n"
