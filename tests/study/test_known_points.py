@@ -112,7 +112,8 @@ def test_advice_is_of_one_machine_of_this_space_and_of_all_ranks():
         collect_advice(MeasuredTwice([]), "s", Space(m=span(1, 2)), GOALS[0])
 
 
-def test_a_search_begins_with_known_results_and_goes_on_as_it_began(tmp_path):
+def test_a_search_begins_with_known_results_and_goes_on_as_it_began(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "p.sh").write_text(
         '#ZEN$ PARAM n = { 1:40 }\n#ZEN$ RUN "echo cost {n}"\n'
         '#ZEN$ METRIC cost FROM stdout REGEX "cost (\\d+)"\n#ZEN$ OBJECTIVE MINIMIZE cost\n'
