@@ -106,6 +106,7 @@ def test_a_directive_is_a_comment_of_its_own(name, line):
         ("a.xml", "<![CDATA[\n<!-- ZEN$ A -->\n]]>", 2, "a CDATA section"),
         ("a.gp", "$d << E\n# ZEN$ A\nE", 2, "a data block"),
         ("a.c", "int n; // ZEN$ A", 1, "behind code"),
+        ("a.txt", "\\ ZEN$ A", 1, "\\ begins no comment"),
         ("a.f90", "n = 1 ! ZEN$ A", 1, "behind code"),
         ("a.c", "n = ZEN$;", 1, "behind code"),
         ("a.ini", "n = 1 ; ZEN$ A", 1, "behind code"),

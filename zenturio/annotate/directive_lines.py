@@ -221,6 +221,10 @@ class _LineSearch:
                 self._warn(place, message, "nothing but white space may stand between them")
         elif foreign := UNKNOWN.head.match(text):
             self._foreign(place, foreign)
+        elif (sign := text[:at].strip()) and not re.search(r"\w", sign):
+            message = f"{sign} begins no comment that is known of a file of this kind"
+            hint = f"write the directives into {Path(self.file).name}.zen beside it"
+            self._warn(place, f"{message}, so {MARK} is not a directive", hint)
         else:
             self._warn(place, f"{MARK} behind code is not a directive", _WHOLE_LINE)
 

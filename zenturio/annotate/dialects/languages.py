@@ -174,6 +174,15 @@ DIALECTS: tuple[Dialect, ...] = (
         verbatim=(v.LONG_DOUBLE,),
         form="{target}({text}).",
     ),
+    # .lp is a linear program, of CPLEX (\\) or of lp_solve (//), or a logic program of clingo.
+    Dialect("lp", (".lp",), line=("\\", "//"), block=_SLASHES, form=None),
+    Dialect(
+        "clingo",
+        line=("%", "%%"),
+        block=(("%*", "*%"),),
+        verbatim=(v.DOUBLE,),
+        form="#const {target} = {text}.",
+    ),
     Dialect(
         "erlang",
         (".erl", ".hrl"),

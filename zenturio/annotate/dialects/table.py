@@ -48,6 +48,7 @@ BUILT_IN: tuple[Dialect, ...] = (
 _SHARED: dict[str, tuple[tuple[str, str], ...]] = {
     ".m": ((r"\(\*", "mathematica"), (r"//|/\*|#import|#include|@", "objective-c"), ("", "matlab")),
     ".pl": ((r":-|%|/\*", "prolog"), ("", "perl")),
+    ".lp": ((r"[%#{]|\d+ *\{|(?!max:|min:)-?[a-z]\w*\s*(?:\(|\.|:-)", "clingo"), ("", "lp")),
     ".v": ((r"\(\*|Require|From", "coq"), ("", "verilog")),
     ".cl": ((r"[;(]|#\|", "lisp"), ("", "c")),
     ".ts": ((r"<\?xml|<!DOCTYPE TS", "xml"), ("", "javascript")),
