@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from zenturio.search import Setting
-    from zenturio.study.driver.progress import FailureGroup
+    from zenturio.study.driver.progress import ExpectedPoint, FailureGroup
 
 
 def facts(value: Any) -> None:
@@ -211,6 +211,16 @@ def values_text(values: Mapping[str, object]) -> str:
     """``n=512, flags="", threads=2``: inactive parameters are left out."""
     return ", ".join(
         f"{name}={_delimited(value)}" for name, value in values.items() if value is not None
+    )
+
+
+def expected_text(point: "ExpectedPoint") -> str:
+    """Say which point of a search without repeats is expected to be the best, and why."""
+    scatter = f"{point.scatter:.0%}" if point.is_share else number(point.scatter)
+    return (
+        f"expected best: {point.goal} = {number(point.value)} at {values_text(point.at)}, measured"
+        f" {number(point.measured)}: single results scatter by about {scatter} around a model of"
+        " all points, so the best measured one may be luck; repeats tell (REPEAT 5)"
     )
 
 

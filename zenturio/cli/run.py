@@ -284,6 +284,8 @@ def _print_summary(summary: RunSummary, db: str | None, *, named: bool = False) 
         else:  # points have means, which may rank otherwise
             ranked = output.command_to_type("best", summary.study, db=db)
             typer.echo(f"best repeat: {text}, repeat {best.repeat}; of the points: {ranked}")
+    if summary.expected is not None:
+        typer.echo(output.expected_text(summary.expected))
     output.print_failures(summary.failures, summary.study, db)
     if summary.failures:
         typer.echo(f"run the failed experiments again: {output.command_for_failed()}")

@@ -78,11 +78,15 @@ def best(
     Points are ranked by the mean of their repeats, or by another aggregate such as median or p90,
     separately for each kind of machine. Where points have repeats, "from" and "to" are 95%
     intervals of the mean that hold for all points at once, and the points that may be as good as
-    the best are named. Columns: used repeats have a value of the objective, ok ones succeeded,
-    tried ones finished. For several objectives, the Pareto front is shown.
+    the best are named. Of a search without repeats whose results scatter, the point that a model
+    of all points expects to be the best is named, too. Columns: used repeats have a value of the
+    objective, ok ones succeeded, tried ones finished. For several objectives, the Pareto front is
+    shown.
 
     Example: zen best matmul -n 5
     """
+    from dataclasses import asdict
+
     from zenturio.query.aggregates import check_aggregate, exact_aggregate
     from zenturio.query.present import digests_outside, left_out_notes
     from zenturio.query.result_table import display_rows
@@ -114,6 +118,7 @@ def best(
                     "left_out": ranking.outside,
                     "machine": point.machine.label if point.machine else None,
                     "round": point.round,
+                    **({"expected": asdict(ranking.expected)} if ranking.expected else {}),
                     **({"stopped": point.stopped} if point.stopped else {}),
                 }
                 for at, point in enumerate(ranking.points)
@@ -146,6 +151,8 @@ def best(
         words = [f"row {row}" for row in shown]
         words += [quantities.amount(hidden, "point") + " further down"] if hidden else []
         typer.echo(f"may be as good as row 1 (95% intervals): {', '.join(words) or 'none'}")
+    if ranking.expected is not None:
+        typer.echo(output.expected_text(ranking.expected))
     for note in (*ranking.notes, *left_out_notes(ranking.outside)):
         typer.echo(note)
 

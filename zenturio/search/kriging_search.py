@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -109,6 +109,11 @@ class GaussianProcess:
         weights, noise = self._parameters[:-1], self._parameters[-1]
         shares: Reals = np.sqrt(2 * np.exp(noise - weights))
         return shares
+
+    @property
+    def scatter(self) -> float:
+        """The standard deviation of single costs around the process."""
+        return float(np.sqrt(np.exp(self._parameters[-1]) * self._variance))
 
     def predict(self, rows: Ints) -> tuple[Reals, Reals]:
         """Return the mean and the standard deviation of the predicted cost of each of *rows*."""
@@ -407,6 +412,83 @@ class KrigingSearch(GeneratorEngine):
         exchanged[at, chosen[:, 0]] += amounts
         exchanged[at, chosen[:, 1]] -= amounts
         return np.where(rng.random((count, 1)) < EXCHANGED, exchanged, varied)
+
+
+FEWEST_EXPECTED, MOST_EXPECTED = 20, 400
+"""Points that single measurements are compared at: with fewer, noise cannot be told."""
+COARSE = 1 << 20
+"""Steps of the range of a number with many values."""
+LEAST_SCATTER, MOST_SCATTER = 0.01, 0.5
+"""Scatter of measurements: below it the best one is not doubted, beyond it the model fails."""
+
+
+class ExpectedBest(NamedTuple):
+    """The point with the best expected score, where each was measured once."""
+
+    at: int
+    """Its index."""
+    score: float
+    """What a model of all points expects there."""
+    scatter: float
+    """How much single scores deviate from the model: as a share of the score, or absolute."""
+    is_share: bool
+
+
+def expected_best(
+    points: Sequence[Mapping[str, Any]], scores: Sequence[float], *, sign: float = 1.0
+) -> ExpectedBest | None:
+    """Return the point whose expected score times *sign* is lowest, by a Gaussian process.
+
+    The lowest of many noisy scores is one that was measured too low: the model takes the others
+    into account. Scores of one sign are compared by their logarithms. The model cannot tell noise
+    from roughness of the function itself; repeats can. None where there are too few points, or
+    they scatter too little to matter.
+    """
+    values = np.array(scores, dtype=np.float64)
+    if len(values) < FEWEST_EXPECTED or not np.isfinite(values).all() or np.ptp(values) == 0:
+        return None
+    is_share = bool((values > 0).all() or (values < 0).all())
+    levels = np.log(np.abs(values)) * np.sign(values[0]) if is_share else values
+    mean, deviation = float(levels.mean()), float(levels.std())
+    costs = sign * (levels - mean) / (deviation or 1.0)
+    chosen = select_training(costs, MOST_EXPECTED)
+    rows, features = _observed(points)
+    model = GaussianProcess(features)
+    with single_thread():
+        model.learn(rows[chosen], costs[chosen])
+        model.fit(rows[chosen], costs[chosen])
+        means, _ = model.predict(rows[chosen])
+    scatter = model.scatter * deviation
+    if not LEAST_SCATTER <= scatter / (1.0 if is_share else deviation) <= MOST_SCATTER:
+        return None
+    best = int(np.argmin(means))
+    level = sign * float(means[best]) * deviation + mean
+    score = float(np.sign(values[0]) * np.exp(level * np.sign(values[0]))) if is_share else level
+    return ExpectedBest(int(chosen[best]), score, scatter, is_share)
+
+
+def _observed(points: Sequence[Mapping[str, Any]]) -> tuple[Ints, Features]:
+    """Return *points* as rows of genes, from the values that occur among them.
+
+    Numbers of few values are told apart by their ranks, of many by what they are.
+    """
+    columns, sizes, ordered, optional = [], [], [], []
+    for name in points[0]:
+        values = {point[name] for point in points} - {None}
+        is_ordered = all(type(value) in (int, float) for value in values)
+        ranked = sorted(values, key=None if is_ordered else repr)
+        genes: dict[Any, int] = {value: rank for rank, value in enumerate(ranked)}
+        if is_ordered and len(ranked) > len(points) // 2:
+            low, span = float(ranked[0]), float(ranked[-1]) - float(ranked[0])
+            genes = {value: round((value - low) / span * COARSE) for value in ranked}
+        is_optional = any(point[name] is None for point in points)
+        # Of an optional gene 0 is the value of the points that do not have it.
+        columns.append([genes.get(point[name], -1) + is_optional for point in points])
+        sizes.append(max(genes.values(), default=0) + 1 + is_optional)
+        ordered.append(is_ordered)
+        optional.append(is_optional)
+    rows = np.array(columns, dtype=np.int64).reshape(len(columns), len(points)).T
+    return rows, Features(np.array(sizes, dtype=np.int64), ordered, np.array(optional))
 
 
 def near(rows: Ints, others: Ints, steps: Ints) -> Mask:

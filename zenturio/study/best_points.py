@@ -28,7 +28,8 @@ from zenturio.record.entities import (
 )
 from zenturio.search import Directions
 from zenturio.search.objective import Losses
-from zenturio.study.driver.progress import scalars, score_of_values
+from zenturio.study.driver.progress import ExpectedPoint, scalars, score_of_values
+from zenturio.study.last_options import SEARCH
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,8 @@ class PointRanking:
     and where no point has repeats that differ."""
     leaders: tuple[tuple[float, int], ...] = ()
     """Score and used repeats of the best points of all, the best first; with noise only."""
+    expected: ExpectedPoint | None = None
+    """The point that is expected to be the best; of a search without repeats only."""
 
     def certainty(
         self, student: Callable[[float, float], float]
@@ -194,6 +197,36 @@ def best(
         dict(sum(machines.values(), Counter[int]())),
         noise,
         leaders,
+        _expected(repository, study, goals, names, scored) if reduce is mean else None,
+    )
+
+
+def _expected(
+    repository: Repository,
+    study: str,
+    goals: Sequence[Goal],
+    names: Sequence[str],
+    scored: Sequence[tuple[Losses, _PointRepeats]],
+) -> ExpectedPoint | None:
+    """Return the point of a search that is expected to be the best.
+
+    None where points have repeats, which tell more, or results on several kinds of machine.
+    """
+    definition = repository.definition(study)
+    measures = {field.name: field.exact for field in definition.metrics}
+    is_exact = all(measures.get(name, False) for name in goals[0].expression.names)
+    if len(goals) > 1 or SEARCH not in definition.notes or is_exact:
+        return None
+    if len({repeats.point for _, repeats in scored}) < len(scored):
+        return None
+    if any(len(repeats.scores) > 1 for _, repeats in scored):
+        return None
+    # Most studies are not searched, and do not load the engines.
+    from zenturio.study.driver.search_source import expected_point  # noqa: PLC0415 - see above
+
+    return expected_point(
+        goals[0],
+        [(dict(zip(names, r.point, strict=True)), r.scores[0]) for _, r in scored],
     )
 
 

@@ -242,6 +242,21 @@ class BestPoint:
 
 
 @dataclass(frozen=True, slots=True)
+class ExpectedPoint:
+    """The point that a model of all expects to be the best, where each was measured once."""
+
+    goal: str
+    value: float
+    """The expected value."""
+    measured: float
+    at: Mapping[str, Value]
+    scatter: float
+    """By how much single values deviate from the model."""
+    is_share: bool
+    """Whether that is a share of the value."""
+
+
+@dataclass(frozen=True, slots=True)
 class RunSummary:
     """How a run ended."""
 
@@ -258,6 +273,8 @@ class RunSummary:
     """Somebody stopped it; with --fail-fast, a failure did, and this stays false."""
     failures: tuple[FailureGroup, ...] = ()
     best: BestPoint | None = None
+    expected: ExpectedPoint | None = None
+    """Of a search with one objective and without repeats, whose results scatter."""
     ended: str = ""
     """What ended a search: exhausted, budget, time, target, stall; empty if it is to go on."""
     alone: int = 0

@@ -34,10 +34,11 @@ from zenturio.search import (
 )
 from zenturio.search.advised_search import AdvisedSearch
 from zenturio.search.generator_engine import lag_for
+from zenturio.search.kriging_search import expected_best
 from zenturio.space import Point, Space
 from zenturio.study.driver.experiment_states import LOOK_UPS
 from zenturio.study.driver.measurement_plan import PointRuns
-from zenturio.study.driver.progress import BestPoint, scalars, score, score_of_values
+from zenturio.study.driver.progress import BestPoint, ExpectedPoint, scalars, score, score_of_values
 from zenturio.study.last_options import SEARCH
 
 if TYPE_CHECKING:
@@ -427,6 +428,14 @@ class SearchSource:
         return BestPoint(self._goals[0].expression.text, trial.scores[0], dict(trial.point))
 
     @property
+    def expected(self) -> ExpectedPoint | None:
+        """The point that is expected to be the best; see `expected_point`."""
+        if len(self._goals) > 1 or self._repeat.count > 1:
+            return None
+        scored = [(t.point, t.scores[0]) for t in self.loop.trials if t.scores]
+        return expected_point(self._goals[0], [(p, s) for p, s in scored if s is not None])
+
+    @property
     def total(self) -> int:
         return self._made if self.loop.stop_reason else max(self._planned, self._made)
 
@@ -558,6 +567,24 @@ class SearchSource:
         for experiment, outcome in order.leave():
             self._complete_twins(experiment, outcome)
         return True
+
+
+def expected_point(
+    goal: Goal, measured: Sequence[tuple[Mapping[str, Value], float]]
+) -> ExpectedPoint | None:
+    """Return the point of *measured* that is expected to be the best.
+
+    Each has one score. None where these are too few, or scatter too little to be doubted.
+    """
+    sign = 1.0 if goal.direction == "minimize" else -1.0
+    points, scores = [point for point, _ in measured], [score for _, score in measured]
+    best = expected_best(points, scores, sign=sign)
+    if best is None:
+        return None
+    at, text = best.at, goal.expression.text
+    return ExpectedPoint(
+        text, best.score, scores[at], dict(points[at]), best.scatter, best.is_share
+    )
 
 
 def is_raced(repeat: Repeat) -> bool:

@@ -603,6 +603,8 @@ class StudySession:
             if not isinstance(source, SearchSource):  # points that come from elsewhere, of a stage
                 return summary
             summary = replace(summary, ended=source.ended, best=source.best)
+            if not is_exact(self.application, self.goals):
+                summary = replace(summary, expected=source.expected)
             if source.arrivals is not None and source.arrivals.left_at is not None:
                 summary = replace(summary, notes=(*summary.notes, left_order(source.arrivals)))
         # Repeats may suffice early, and versions are measured until they are told apart.
