@@ -60,6 +60,21 @@ def test_values_of_every_type_are_read(tmp_path, size, journal):
         assert typed(rows_of(pages)) == typed(expected(connection))
 
 
+def test_a_file_that_ends_in_an_inner_page_is_read_whole(tmp_path):
+    path = tmp_path / "a.db"
+    with contextlib.closing(create(path, 512)) as connection:
+        connection.execute("PRAGMA synchronous = OFF")
+        count = 200
+        fill(connection, ["x" * 100] * count)
+        while path.read_bytes()[-512] != 5:  # until the root is full and is divided
+            count += 1
+            fill(connection, ["x" * 100], begin=count)
+        pages = SQLitePages(path)
+        assert pages.tops == [1, 2]  # the schema and the one table
+        assert rows_of(pages) == expected(connection)
+        assert len(expected(connection)) == count < 400
+
+
 @pytest.mark.parametrize("size", [512, 1024, 4096, 8192, 65536])
 def test_a_file_without_rows_has_the_pages_that_its_header_says(tmp_path, size):
     create(tmp_path / "a.db", size).close()
