@@ -37,7 +37,7 @@ from zenturio.record import SPACES, Field, StudyDefinition, column_copy, mainten
 from zenturio.record.database import Transaction
 from zenturio.record.open import open_repository
 from zenturio.record.sqlite import SQLite
-from zenturio.study.best_points import best
+from zenturio.study.best_points import MEDIAN, best
 from zenturio.study.overview import study_statuses
 
 PARAMETERS = {"n": "int", "threads": "int", "block": "int", "solver": "str", "omega": "real"}
@@ -91,7 +91,7 @@ def heatmap(path: Path) -> Any:
 
 def best_points(path: Path) -> Any:
     with opened(path) as repository:
-        return best(repository, "big", 10, "MINIMIZE wtime")
+        return best(repository, "big", 10, "MINIMIZE wtime", aggregate=MEDIAN)
 
 
 def fitted(path: Path) -> Any:
@@ -144,7 +144,7 @@ QUESTIONS = (
     Question("heatmap", heatmap,
              ("plot", "big", "--kind", "heatmap", "--x", "n", "--y", "threads", "--z", "wtime",
               "-o", "{tmp}/heatmap.svg"), COPIED),
-    Question("best", best_points, ("best", "big"), COPIED),
+    Question("best", best_points, ("best", "big", "--agg", "median"), COPIED),
     Question("fit", fitted, ("fit", "big", "--y", "wtime", "--x", "n"), COPIED),
     Question("compare", compared, ("compare", "big", "other", "--metric", "wtime", "--on", "n"),
              {"steps": 1.1, "statements": 0.6}, largest=10**6),

@@ -194,7 +194,7 @@ CASES = (
          seconds=3.0, megabytes=300),
     Case("fit", "10^6 results", ("fit", "big", "--y", "wtime", "--x", "n"), "compared",
          seconds=2.0),
-    Case("best", "10^6 results", ("best", "big"), "compared", seconds=0.6),
+    Case("best", "10^6 results", ("best", "big", "--agg", "median"), "compared", seconds=0.6),
     Case("list", "5,000 studies", ("list",), "studies", seconds=0.4),
     Case("status of one", "5,000 studies", ("status", "s2500"), "studies"),
     Case("run, all cached", "10^6 experiments", ("run", "p.sh", "--limit", "999990"),

@@ -5,6 +5,7 @@ import math
 import random
 import re
 import shutil
+import statistics
 import threading
 from dataclasses import replace
 
@@ -24,6 +25,7 @@ from zenturio.record.open import open_repository
 from zenturio.record.redaction import redact
 from zenturio.record.secret import Secret
 from zenturio.show.portal.state import CopyMaker
+from zenturio.study import best_points
 from zenturio.study.best_points import best
 
 PARAMETERS = {"n": "int", "solver": "str", "fast": "bool", "omega": "real"}
@@ -216,11 +218,42 @@ def test_a_chart_shows_the_same_with_and_without_the_copy(study, kind):
     assert varying_parameters(study, "s") == without_copy(lambda: varying_parameters(study, "s"))
 
 
-@pytest.mark.parametrize("goal", ["MINIMIZE balance", "MAXIMIZE omega", "MINIMIZE cores"])
+@pytest.mark.parametrize("goal", ["MINIMIZE wtime", "MAXIMIZE wtime"])
+@pytest.mark.parametrize("count", [1, 5, 60])
+def test_the_best_medians_and_their_intervals_are_those_of_all_records(
+    sqlite, monkeypatch, goal, count
+):
+    monkeypatch.setattr(best_points, "MOST_LEADERS", 4)
+    chance = random.Random(f"{goal} {count}")
+    rows = [
+        # Ties between points, and some values far off, by which means are of no use.
+        {"n": n, "index": 50 - n, "repeat": repeat, "wtime": wtime}
+        for n in range(50)
+        for repeat in range(1, chance.randint(2, 10))
+        for wtime in [chance.choice([n // 3 + chance.randint(0, 5), 1e9, -1e9, None, 0.1])]
+    ]
+    fill(sqlite, "b", {"n": "int"}, METRICS, rows)
+    copied, asked = (
+        best(sqlite, "b", count, goal),
+        without_copy(lambda: best(sqlite, "b", count, goal)),
+    )
+    assert copied == asked
+    measured: dict[int, list[float]] = {}
+    for row in rows:
+        if row["wtime"] is not None:
+            measured.setdefault(row["n"], []).append(row["wtime"])
+    sign = -1 if goal.startswith("MAX") else 1
+    ranked = sorted(measured, key=lambda n: (sign * statistics.median(measured[n]), 50 - n))
+    assert [point.values["n"] for point in copied.points] == ranked[:count]
+
+
+@pytest.mark.parametrize(
+    "goal", ["MINIMIZE balance", "MAXIMIZE omega", "MINIMIZE cores", "MAXIMIZE wtime"]
+)
 def test_the_best_points_are_those_of_all_records(sqlite, goal):
     fill(sqlite, "b", PARAMETERS, METRICS, rows_of(5))
     rankings = best(sqlite, "b", 7, goal), without_copy(lambda: best(sqlite, "b", 7, goal))
-    # Large studies that are ranked by columns have no intervals: see decisions/search.md.
+    # Large studies that are ranked by columns have no intervals of means: decisions/search.md.
     copied, asked = (replace(ranking, noise=None, leaders=()) for ranking in rankings)
     assert copied == asked
 

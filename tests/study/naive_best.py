@@ -1,7 +1,7 @@
 """The best points of a study by definition: every record is an object, every point is compared."""
 
 from zenturio.annotate.scan import goals_of
-from zenturio.experiment.aggregates import mean
+from zenturio.experiment.aggregates import default_aggregate, mean, median
 from zenturio.record.entities import label_of
 from zenturio.study.driver.progress import score
 
@@ -11,6 +11,9 @@ def naive_best(repository, study, count, objective, *, without=(), rows):
     definition = repository.definition(study)
     names = [field.name for field in definition.parameters if field.kind != "seed"]
     goals = goals_of(objective, [f.name for f in (*definition.parameters, *definition.metrics)])
+    units = {field.name: field.unit for field in definition.metrics}
+    kinds = [default_aggregate(units.get(goal.expression.text, "")) for goal in goals]
+    reducers = [{"mean": mean, "median": median}[kind] for kind in kinds]
     points = {}
     for record in repository.records(study, states=("ok", "failed", "wrong", "timeout")):
         label = label_of(record)
@@ -25,7 +28,8 @@ def naive_best(repository, study, count, objective, *, without=(), rows):
         scores = [[score(g.expression, r.values, r.outcome) for g in goals] for r in ok]
         used = [numbers for numbers in scores if None not in numbers]
         if used:
-            means = [mean(column) for column in zip(*used, strict=True)]
+            columns = zip(reducers, zip(*used, strict=True), strict=True)
+            means = [reduce(column) for reduce, column in columns]
             facts = (len(used), len(ok), len(records), label, round_)
             scored.append((values, means, *facts))
     signs = [1 if goal.direction == "minimize" else -1 for goal in goals]

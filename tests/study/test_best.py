@@ -1,6 +1,7 @@
-"""The best points say how many repeats they are the mean of."""
+"""The best points say of how many repeats their scores are made."""
 
 import math
+import statistics
 from dataclasses import replace
 
 import pytest
@@ -10,8 +11,9 @@ from tests.query.conftest import fill
 from zenturio.errors import InputError
 from zenturio.query import results
 from zenturio.query.aggregates import exact_aggregate
+from zenturio.query.statistics import student
 from zenturio.record.open import open_repository
-from zenturio.study.best_points import best
+from zenturio.study.best_points import MEAN, MEDIAN, RepeatAggregate, best
 
 
 @pytest.fixture
@@ -92,7 +94,57 @@ def test_another_aggregate_of_the_repeats_ranks_the_points(repository):
     # One repeat out of line spoils the mean of the point that is usually better.
     rows = [*repeats(1, [9.0, 9.0, -90.0]), *repeats(2, [5.0, 5.0, 5.0])]
     assert [each.values["n"] for each in ranked(repository, rows).points] == [2, 1]
-    found = best(repository, "s", 9, "MAXIMIZE y", reduce=exact_aggregate("median"))
+    found = best(repository, "s", 9, "MAXIMIZE y", aggregate=MEDIAN)
     assert [(each.values["n"], each.scores["y"]) for each in found.points] == [(1, 9.0), (2, 5.0)]
     # Three repeats have no interval of a median, so that no point can be ranked by it.
-    assert not best(repository, "s", 9, "MAXIMIZE y", reduce=exact_aggregate("median_low")).points
+    lower = RepeatAggregate("median_low", exact_aggregate("median_low"))
+    assert not best(repository, "s", 9, "MAXIMIZE y", aggregate=lower).points
+
+
+def test_times_are_ranked_by_their_median_and_its_interval(repository):
+    values = {
+        1: [5.0, 5.1, 5.2, 5.3, 5.4, 90.0],
+        2: [6.0, 6.1, 6.2, 6.3, 6.4, 6.5],
+        3: [7.0] * 3,
+        4: [5.05, 5.15, 5.25, 5.35, 5.45, 5.55, 5.65, 5.75, 5.85],
+    }
+    rows = [row for n, each in values.items() for row in repeats(n, each)]
+    fill(repository, "s", {"n": "int"}, {"y": "real ms"}, rows)
+    found = best(repository, "s", 9, "MINIMIZE y")
+    assert found.words == "minimize y (median of repeats)"
+    table = results(repository, "s", by=["n"], aggregates=["median", "median_low", "median_high"])
+    shown = {
+        row["n"]: (row["median(y)"], row["median_low(y)"], row["median_high(y)"])
+        for row in table.dicts()
+    }
+    intervals, alike = found.certainty(student)
+    ranked = [(point.values["n"], point.scores["y"]) for point in found.points]
+    assert ranked == [(1, 5.25), (4, 5.45), (2, 6.25), (3, 7.0)]
+    for (n, score), interval in zip(ranked, intervals, strict=True):
+        assert (score, *(interval or (None, None))) == shown[n]
+    # What has too few repeats for an interval may be anywhere; point 1 reaches up to 90.
+    assert alike == [True, True, True, True]
+    assert found.points[0].deviations == {}
+    by_mean = best(repository, "s", 9, "MINIMIZE y", aggregate=MEAN)
+    assert [point.values["n"] for point in by_mean.points] == [4, 2, 3, 1]
+    assert by_mean.points[0].deviations == {"y": pytest.approx(statistics.stdev(values[4]))}
+    assert by_mean.noise is not None
+
+
+def test_each_of_several_goals_has_its_own_aggregate(repository):
+    rows = [row | {"z": row["y"]} for row in repeats(1, [1.0, 2.0, 6.0])]
+    fill(repository, "s", {"n": "int"}, {"y": "real s", "z": "real J"}, rows)
+    (point,) = best(repository, "s", 1, "MINIMIZE y, MINIMIZE z").points
+    assert point.scores == {"y": 2.0, "z": 3.0}
+    assert list(point.deviations) == ["z"]
+    # A time in an expression is ranked by the mean, as nobody knows the unit.
+    (point,) = best(repository, "s", 1, "MINIMIZE y * 1").points
+    assert point.scores == {"y * 1": 3.0}
+
+
+def test_a_median_of_few_repeats_has_no_interval(repository):
+    fill(repository, "s", {"n": "int"}, {"y": "real s"}, repeats(1, [1.0, 2.0]) + repeats(2, [5.0]))
+    found = best(repository, "s", 2, "MINIMIZE y")
+    assert found.certainty(student) == ([None, None], [])
+    assert found.lacks_repeats
+    assert not best(repository, "s", 2, "MINIMIZE y", aggregate=MEAN).lacks_repeats

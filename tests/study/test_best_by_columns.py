@@ -56,7 +56,11 @@ def fill(repository, study, random, *, spread=0):
     others = [f"other{i}" for i in range(spread)]
     fields = [Field(name, None) for name in PARAMETERS] + [Field("seed", "int", kind="seed")]
     # What is reported, and not declared, may be called like a parameter.
-    metrics = [Field(name, None) for name in (*others, *METRICS) if name not in PARAMETERS]
+    units = {"y": "ms"}  # a time is ranked by its median
+    metrics = [
+        Field(name, None, units.get(name, ""))
+        for name in (*others, *METRICS) if name not in PARAMETERS
+    ]  # fmt: skip
     repository.open(study, StudyDefinition(tuple(fields), tuple(metrics)))
     lease = repository.acquire_lease(study, DriverProcess.current(), seconds=600)
     points = [

@@ -65,8 +65,12 @@ def best(
         str, typer.Option(metavar="'MINIMIZE expr'", help="Objective; default: that of the study.")
     ] = "",
     agg: Annotated[
-        str, typer.Option(metavar="mean|median|p90|...", help="What ranks a point's repeats.")
-    ] = "mean",
+        str,
+        typer.Option(
+            metavar="mean|median|p90|...",
+            help="Aggregate of a point's repeats; default: median of times, mean of others.",
+        ),
+    ] = "",
     outside: All = False,
     machine: OfMachine = "",
     round_: OfRound = "",
@@ -75,56 +79,39 @@ def best(
 ) -> None:
     """Show the best points of a study.
 
-    Points are ranked by the mean of their repeats, or by another aggregate such as median or p90,
-    separately for each kind of machine. Where points have repeats, "from" and "to" are 95%
-    intervals of the mean that hold for all points at once, and the points that may be as good as
-    the best are named. Of a search without repeats whose results scatter, the point that a model
-    of all points expects to be the best is named, too. Columns: used repeats have a value of the
-    objective, ok ones succeeded, tried ones finished. For several objectives, the Pareto front is
-    shown.
+    Points are ranked by the median of their repeats if the objective is a time, else by their mean,
+    or by the aggregate that --agg names; separately for each kind of machine. "from" and "to" are
+    the 95% interval of a median, which needs six repeats, or intervals of means that hold for all
+    points at once, beside the standard deviation. The points that may be as good as the best are
+    named. Of a search without repeats whose results scatter, the point that a model of all points
+    expects to be the best is named, too. Columns: used repeats have a value of the objective, ok
+    ones succeeded, tried ones finished. For several objectives, the Pareto front is shown.
 
     Example: zen best matmul -n 5
     """
-    from dataclasses import asdict
-
+    from zenturio.experiment.aggregates import LEAST_FOR_MEDIAN_INTERVAL
     from zenturio.query.aggregates import check_aggregate, exact_aggregate
     from zenturio.query.present import digests_outside, left_out_notes
     from zenturio.query.result_table import display_rows
     from zenturio.query.statistics import student
     from zenturio.record.entities import RowChoice, read_round
+    from zenturio.study.best_points import RepeatAggregate
     from zenturio.study.best_points import best as best_of
     from zenturio.study.overview import opened_repository
 
     with opened_repository(db) as repository:
         without = frozenset() if outside else digests_outside(repository, study)
         rows = RowChoice(machine, read_round(round_))
-        check_aggregate(agg)
+        if agg:
+            check_aggregate(agg)
         ranking = best_of(
             repository, study, count, objective, without=without, rows=rows,
-            reduce=exact_aggregate(agg),
+            aggregate=RepeatAggregate(agg, exact_aggregate(agg)) if agg else None,
         )  # fmt: skip
-    intervals, alike = ranking.certainty(student)
     if json:
-        output.facts(
-            [
-                {
-                    "parameters": dict(point.values),
-                    "scores": dict(point.scores),
-                    "used": point.used,
-                    "ok": point.ok,
-                    "tried": point.tried,
-                    "interval": intervals[at],
-                    "as_good": alike[at] if alike else None,
-                    "left_out": ranking.outside,
-                    "machine": point.machine.label if point.machine else None,
-                    "round": point.round,
-                    **({"expected": asdict(ranking.expected)} if ranking.expected else {}),
-                    **({"stopped": point.stopped} if point.stopped else {}),
-                }
-                for at, point in enumerate(ranking.points)
-            ]
-        )
+        output.facts(ranking.facts(student))
         return
+    intervals, alike = ranking.certainty(student)
     apart = []
     if len(ranking.machines) > 1:
         apart.append("machine")
@@ -134,23 +121,30 @@ def best(
         apart.append("stopped")
     names = list(ranking.points[0].values) if ranking.points else []
     goals = list(ranking.points[0].scores) if ranking.points else []
-    bounds = ["from", "to"] if ranking.noise else []
+    spread = [goal for goal in goals if any(goal in p.deviations for p in ranking.points)]
+    stds = ["std" if len(goals) == 1 else f"std({goal})" for goal in spread]
+    bounds = ["from", "to"] if any(intervals) else []
     lines = [
-        (*p.values.values(), *p.scores.values(), *(interval or ()), p.used, p.ok,
-         p.tried, *_origin(p, apart))
+        (*p.values.values(), *p.scores.values(), *(p.deviations.get(goal) for goal in spread),
+         *(interval or [None] * len(bounds)), p.used, p.ok, p.tried, *_origin(p, apart))
         for p, interval in zip(ranking.points, intervals, strict=True)
     ]  # fmt: skip
-    heads = (*names, *goals, *bounds, "used", "ok", "tried", *apart)
+    heads = (*names, *goals, *stds, *bounds, "used", "ok", "tried", *apart)
     output.table(
         heads, display_rows(lines), right="l" * len(names) + "r" * (len(heads) - len(names))
     )
     typer.echo(f"\n{len(ranking.points):,} of {ranking.of:,} points: {ranking.words}")
-    if ranking.noise:
+    if alike:
         shown = [str(row) for row, yes in enumerate(alike[: len(ranking.points)], 1) if yes][1:]
         hidden = sum(alike[len(ranking.points) :])
         words = [f"row {row}" for row in shown]
         words += [quantities.amount(hidden, "point") + " further down"] if hidden else []
         typer.echo(f"may be as good as row 1 (95% intervals): {', '.join(words) or 'none'}")
+    elif ranking.lacks_repeats:
+        typer.echo(
+            f"the interval of a median needs {LEAST_FOR_MEDIAN_INTERVAL} repeats;"
+            " --agg mean shows mean and deviation"
+        )
     if ranking.expected is not None:
         typer.echo(output.expected_text(ranking.expected))
     for note in (*ranking.notes, *left_out_notes(ranking.outside)):

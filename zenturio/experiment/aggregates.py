@@ -139,6 +139,12 @@ def outside_median_interval(count: int, confidence: float = 0.95) -> int | None:
     return below
 
 
+LEAST_FOR_MEDIAN_INTERVAL = next(
+    count for count in range(1, 100) if outside_median_interval(count) is not None
+)
+"""Values that a 95% interval of their median needs."""
+
+
 def serial_correlation(values: Sequence[Number]) -> float | None:
     """The correlation of the ranks of neighbours in *values*; None where all are equal.
 

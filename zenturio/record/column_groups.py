@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
@@ -292,12 +293,12 @@ _ROUNDING = 2.0**-52
 
 
 class CopiedPoint(NamedTuple):
-    """A point, and the mean of a metric over its repeats."""
+    """A point, and the mean or the median of a metric over its repeats."""
 
     values: tuple[Any, ...]
-    mean: float
-    used: int
-    """Repeats that have a finite value."""
+    score: float
+    used: list[float]
+    """The metric of each repeat that has a finite value."""
     ok: int
     tried: int
 
@@ -310,21 +311,30 @@ class RankedPoints(NamedTuple):
     tried: int
 
 
+@dataclass(frozen=True)
+class PointRank:
+    """By what points are ranked."""
+
+    metric: str
+    aggregate: Literal["mean", "median"]
+    sign: float
+    """The points come first whose aggregate times this is least."""
+
+
 def best_points(
     copy: ColumnCopy,
     parameters: Sequence[str],
-    metric: str,
+    rank: PointRank,
     count: int,
-    sign: float,
     states: Collection[str],
 ) -> RankedPoints | None:
-    """The *count* points whose mean times *sign* is least; None where the copy cannot tell.
+    """The first *count* points by *rank*; None where the copy cannot tell.
 
-    Results in *states* count as tried, those that are ``ok`` have a value. Points of equal means
+    Results in *states* count as tried, those that are ``ok`` have a value. Points of equal rank
     stand in the order of the space.
     """
     try:
-        return _best_points(copy, parameters, metric, count, sign, states)
+        return _best_points(copy, parameters, rank, count, states)
     except NotInCopyError:
         return None
 
@@ -332,9 +342,8 @@ def best_points(
 def _best_points(
     copy: ColumnCopy,
     parameters: Sequence[str],
-    metric: str,
+    rank: PointRank,
     count: int,
-    sign: float,
     states: Collection[str],
 ) -> RankedPoints:
     codes, words = copy.column("status").codes()
@@ -345,16 +354,15 @@ def _best_points(
     coded = [copy.column(key).codes() for key in parameters]
     groups = RowGroups([c for c, _ in coded], [len(v) for _, v in coded], copy.rows, chosen)
     ok = look_up(was_ok, codes)
-    scores = copy.column(metric).reals()
+    scores = copy.column(rank.metric).reals()
     has_score = ok & np.isfinite(scores)
-    candidates = _candidates(groups, scores, has_score, count, sign)
+    candidates_of = _by_mean if rank.aggregate == "mean" else _by_median
+    candidates = candidates_of(groups, scores, has_score, count, rank.sign)
     position = copy.column("position")
     if position.nulls is not None:
         raise NotInCopyError("position")
     repeat_codes, repeats = copy.column("repeat").codes()
-    is_candidate = np.zeros(groups.count + 1, dtype=np.bool_)
-    is_candidate[candidates] = True
-    among = np.flatnonzero(look_up(is_candidate, groups.cells))
+    among = _rows_of(groups, candidates)
     place = np.lexsort((
         copy.column("number").data[among], np.array(repeats)[repeat_codes[among]],
         position.data[among],
@@ -365,17 +373,22 @@ def _best_points(
     points = []
     for group, its_rows in members.items():
         used = [float(scores[row]) for row in its_rows if has_score[row]]
-        mean = aggregates.mean(used)
-        assert mean is not None, "a candidate has scores"
+        score = (aggregates.mean if rank.aggregate == "mean" else aggregates.median)(used)
+        assert score is not None, "a candidate has scores"
         values = tuple(v[c[group]] for (_, v), c in zip(coded, groups.codes, strict=True))
-        points.append(CopiedPoint(values, mean, len(used), int(ok[its_rows].sum()), len(its_rows)))
-    points.sort(key=lambda point: point.mean * sign)
+        points.append(CopiedPoint(values, score, used, int(ok[its_rows].sum()), len(its_rows)))
+    points.sort(key=lambda point: point.score * rank.sign)
     return RankedPoints(points[:count], groups.count, int(groups.rows.sum()))
 
 
-def _candidates(
-    groups: RowGroups, scores: Array, has_score: Array, count: int, sign: float
-) -> Array:
+def _rows_of(groups: RowGroups, chosen: Array) -> Array:
+    """The rows of the *chosen* groups."""
+    is_chosen = np.zeros(groups.count + 1, dtype=np.bool_)
+    is_chosen[chosen] = True
+    return np.flatnonzero(look_up(is_chosen, groups.cells))
+
+
+def _by_mean(groups: RowGroups, scores: Array, has_score: Array, count: int, sign: float) -> Array:
     """The groups that may be among the first *count* by the mean of the scores times *sign*."""
 
     def losses(part: slice, _cells: Array) -> Array:
@@ -394,3 +407,33 @@ def _candidates(
         chosen: Array = scored[means - off <= bound]
         return chosen
     return scored
+
+
+def _by_median(
+    groups: RowGroups, scores: Array, has_score: Array, count: int, sign: float
+) -> Array:
+    """The groups that may be among the first *count* by the median of the scores times *sign*.
+
+    Nothing is sorted but the scores of a few groups with low means. So many of these have a median
+    up to some bound that those with a greater one are out. And where at most half of the scores
+    are up to it, the median is greater.
+    """
+    used = groups.sums(lambda part, _: has_score[part])[:-1].astype(np.int64)
+    scored = np.flatnonzero(used)
+    if count >= len(scored):
+        return scored
+    sums = groups.sums(lambda part, _: np.where(has_score[part], scores[part], 0.0) * sign)[:-1]
+    likely = scored
+    if 2 * count < len(scored):
+        likely = scored[np.argpartition(sums[scored] / used[scored], 2 * count)[: 2 * count]]
+        likely.sort()
+    rows = _rows_of(groups, likely)
+    rows = rows[has_score[rows]]
+    losses, cells = scores[rows] * sign, groups.cells[rows]
+    ordered = losses[np.lexsort((losses, cells))]
+    ends = np.cumsum(used[likely])
+    upper = ordered[ends - used[likely] + used[likely] // 2]
+    bound = np.partition(upper, count - 1)[count - 1]
+    low = groups.sums(lambda part, _: has_score[part] & (scores[part] * sign <= bound))[:-1]
+    chosen: Array = scored[low[scored] >= (used[scored] + 1) // 2]
+    return chosen

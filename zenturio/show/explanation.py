@@ -12,6 +12,7 @@ import pandas as pd
 
 from zenturio import quantities
 from zenturio.errors import InputError, SpaceError
+from zenturio.experiment.aggregates import LEAST_FOR_MEDIAN_INTERVAL
 from zenturio.expression import text_of
 from zenturio.query.forest import ForestShares, ParameterShare, forest_shares
 from zenturio.query.importance import LEAST, UNKNOWN
@@ -140,6 +141,8 @@ class Explanation:
             equal = [_values(p.values) for p in points[1:] if p.scores == first.scores]
             text += f"; as good: {'; '.join(equal[:SHOWN])}" if equal else ""
             text += f"; maybe more ({command} -n 20)" if len(equal) > SHOWN - 1 else ""
+            if self.ranking.lacks_repeats:
+                return f"{text}; the interval of a median needs {LEAST_FOR_MEDIAN_INTERVAL} repeats"
             if first.used > 1:
                 return f"{text}; repeats do not differ"
             return f"{text}; how good others are is not known without repeats (REPEAT)"

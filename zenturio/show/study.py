@@ -358,6 +358,45 @@ class Study:
             rows = RowChoice(machine, read_round(str(round)))
             return study_sensitivity(repository, self.name, chosen, metric, rows=rows)
 
+    def best(
+        self,
+        count: int = 1,
+        objective: str = "",
+        *,
+        aggregate: str = "",
+        outside: bool = False,
+        machine: str = "",
+        round: int | str = "",  # noqa: A002 - as the column is called
+    ) -> pd.DataFrame:
+        """Return the *count* best points as ``zen best`` shows them, a row for each.
+
+        Behind parameters and scores stand the facts of ``zen best --json``. Scores are the median
+        of a point's repeats for times, the mean for others, or what *aggregate* names.
+        """
+        import pandas as pd  # noqa: PLC0415 - loads slowly
+
+        from zenturio.query.aggregates import check_aggregate, exact_aggregate  # noqa: PLC0415
+        from zenturio.query.present import digests_outside  # noqa: PLC0415
+        from zenturio.query.statistics import student  # noqa: PLC0415
+        from zenturio.study.best_points import RepeatAggregate, best  # noqa: PLC0415
+
+        kind = None
+        if aggregate:
+            check_aggregate(aggregate)
+            kind = RepeatAggregate(aggregate, exact_aggregate(aggregate))
+        with open_or_use(self.db) as repository:
+            rows = RowChoice(machine, read_round(str(round)))
+            without = frozenset() if outside else digests_outside(repository, self.name)
+            ranking = best(
+                repository, self.name, count, objective, without=without, rows=rows, aggregate=kind
+            )
+        return pd.DataFrame(
+            [
+                {**facts.pop("parameters"), **facts.pop("scores"), **facts}
+                for facts in ranking.facts(student)
+            ]
+        )
+
     def explain(
         self,
         objective: str = "",

@@ -7,14 +7,25 @@ import math
 from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from operator import itemgetter
-from typing import cast
+from typing import Any, Literal, NamedTuple, cast
 
 from zenturio.annotate.model import Goal
 from zenturio.annotate.scan import goals_of
 from zenturio.errors import InputError
-from zenturio.experiment.aggregates import STOPPED, RepeatNoise, RepeatRule, mean, noise_of
+from zenturio.experiment.aggregates import (
+    LEAST_FOR_MEDIAN_INTERVAL,
+    STOPPED,
+    RepeatNoise,
+    RepeatRule,
+    default_aggregate,
+    deviation,
+    mean,
+    median,
+    median_interval,
+    noise_of,
+)
 from zenturio.experiment.experiment import UNKNOWN_KIND, MachineKind, machine_notes
 from zenturio.expression import Expression, Value, parse
 from zenturio.record import SEED_KIND, ExperimentState, Repository
@@ -32,6 +43,19 @@ from zenturio.study.driver.progress import ExpectedPoint, scalars, score_of_valu
 from zenturio.study.last_options import SEARCH
 
 
+class RepeatAggregate(NamedTuple):
+    """What makes one score of the repeats of a point."""
+
+    name: str
+    reduce: Callable[[Sequence[float]], float | None]
+
+
+MEAN = RepeatAggregate("mean", mean)
+MEDIAN = RepeatAggregate("median", median)
+
+Interval = tuple[float, float]
+
+
 @dataclass(frozen=True, slots=True)
 class ScoredPoint:
     """A point with one score for each goal, made of the repeats that have a number for all."""
@@ -39,7 +63,7 @@ class ScoredPoint:
     values: Mapping[str, Value]
     scores: Mapping[str, float]
     used: int
-    """Repeats that the scores are the mean of."""
+    """Repeats that the scores are made of."""
     ok: int
     """Repeats that succeeded."""
     tried: int
@@ -50,6 +74,20 @@ class ScoredPoint:
     """The round that measured them, where rounds are told apart."""
     stopped: str = ""
     """Why it has no more repeats, where their number depends on the goal."""
+    interval: Interval | None = None
+    """The 95% interval of the median of the only goal; None of a mean, and of too few repeats."""
+    deviations: Mapping[str, float] = field(default_factory=dict)
+    """The sample's standard deviation of each goal whose score is the mean of several repeats."""
+
+
+class Leader(NamedTuple):
+    """A point at the head of a ranking."""
+
+    score: float
+    used: int
+    interval: Interval | None = None
+    """Of a median, with a chance of error divided by the number of points (Bonferroni), or from
+    the least to the greatest repeat if these are too few for that; None for fewer than six."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,29 +106,70 @@ class PointRanking:
     noise: RepeatNoise | None = None
     """Of the only goal; None for several goals, for another aggregate than the mean,
     and where no point has repeats that differ."""
-    leaders: tuple[tuple[float, int], ...] = ()
-    """Score and used repeats of the best points of all, the best first; with noise only."""
+    leaders: tuple[Leader, ...] = ()
+    """The best points of all, the best first; only with noise, or where the best one has an
+    interval of its median."""
+    aggregates: Mapping[str, str] = field(default_factory=dict)
+    """What the score of each goal is of the repeats, such as their median."""
     expected: ExpectedPoint | None = None
     """The point that is expected to be the best; of a search without repeats only."""
 
     def certainty(
         self, student: Callable[[float, float], float]
-    ) -> tuple[list[tuple[float, float] | None], list[bool]]:
+    ) -> tuple[list[Interval | None], list[bool]]:
         """Return the 95% interval of each point, and which of the leaders may be the best.
 
-        All intervals hold at once, with a chance of error divided by the number of points
-        (Bonferroni): the best of many scores is a lucky one. *student* returns a quantile of
-        Student's distribution.
+        The interval of a median holds for its point alone: order statistics, see
+        `median_interval`. Those of means hold for all points at once, with a chance of error
+        divided by the number of points (Bonferroni); *student* returns a quantile of Student's
+        distribution. Whether a point may be the best always allows for the number of points: the
+        best of many scores is a lucky one.
         """
+        leaders = self.leaders
         if self.noise is None:
-            return [None] * len(self.points), []
-        noise, leaders = self.noise, self.leaders
+            best_interval = leaders[0].interval if leaders else None
+            alike = [_overlap(best_interval, leader.interval) for leader in leaders]
+            return [point.interval for point in self.points], alike
+        noise = self.noise
         quantile = student(1 - 0.05 / (2 * max(self.of, 1)), noise.freedom)
         shown = [
-            noise.interval(score, used, quantile) for score, used in leaders[: len(self.points)]
+            noise.interval(leader.score, leader.used, quantile)
+            for leader in leaders[: len(self.points)]
         ]
-        alike = [not noise.tells_apart(leaders[0], leader, quantile) for leader in leaders]
+        alike = [not noise.tells_apart(leaders[0][:2], leader[:2], quantile) for leader in leaders]
         return [*shown], alike
+
+    def facts(self, student: Callable[[float, float], float]) -> list[dict[str, Any]]:
+        """Return the points as JSON has them, see `certainty`."""
+        intervals, alike = self.certainty(student)
+        return [
+            {
+                "parameters": dict(point.values),
+                "scores": dict(point.scores),
+                "aggregates": dict(self.aggregates),
+                "std": dict(point.deviations),
+                "used": point.used,
+                "ok": point.ok,
+                "tried": point.tried,
+                "interval": interval,
+                "as_good": alike[at] if alike else None,
+                "left_out": self.outside,
+                "machine": point.machine.label if point.machine else None,
+                "round": point.round,
+                **({"expected": asdict(self.expected)} if self.expected else {}),
+                **({"stopped": point.stopped} if point.stopped else {}),
+            }
+            for at, (point, interval) in enumerate(zip(self.points, intervals, strict=True))
+        ]
+
+    @property
+    def lacks_repeats(self) -> bool:
+        """Whether the best point has repeats, but too few for an interval of their median."""
+        return (
+            [*self.aggregates.values()] == ["median"]
+            and bool(self.points)
+            and 1 < self.points[0].used < LEAST_FOR_MEDIAN_INTERVAL
+        )
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -109,6 +188,11 @@ class PointRanking:
         return tuple(notes)
 
 
+def _overlap(first: Interval | None, second: Interval | None) -> bool:
+    """Whether two intervals have a value in common; what has none may be anywhere."""
+    return not first or not second or (first[0] <= second[1] and second[0] <= first[1])
+
+
 @dataclass(slots=True)
 class _PointRepeats:
     point: tuple[Value, ...]
@@ -119,14 +203,17 @@ class _PointRepeats:
     scores: array[float] = field(default_factory=lambda: array("d"))
     """Of each repeat that has a number for all goals, these numbers one behind the other."""
 
-    def reduced(self, goals: int, reduce: Reduce) -> tuple[float, ...]:
-        """Return one number for each of so many *goals*; nothing where one of them has none."""
-        numbers = [reduce(self.scores[goal::goals].tolist()) for goal in range(goals)]
+    def of_goals(self, goals: int) -> list[list[float]]:
+        """Return the scores for each of so many *goals*."""
+        return [self.scores[goal::goals].tolist() for goal in range(goals)]
+
+    def reduced(self, aggregates: Sequence[RepeatAggregate]) -> tuple[float, ...]:
+        """Return one number for each goal, by its aggregate; nothing where one of them has none."""
+        columns = zip(aggregates, self.of_goals(len(aggregates)), strict=True)
+        numbers = [aggregate.reduce(scores) for aggregate, scores in columns]
         return tuple([number for number in numbers if number is not None]) * (None not in numbers)
 
 
-Reduce = Callable[[Sequence[float]], float | None]
-"""Makes one number of those of a point's repeats, such as their mean."""
 MOST_LEADERS = 1000
 """Points at the head of a ranking that are compared with the best one."""
 TRIED: tuple[ExperimentState, ...] = ("ok", "failed", "wrong", "timeout")
@@ -140,11 +227,12 @@ def best(
     *,
     without: Collection[str] = (),
     rows: RowChoice = NEWEST,
-    reduce: Reduce = mean,
+    aggregate: RepeatAggregate | None = None,
 ) -> PointRanking:
     """The *count* best points of *study*; of several goals all that no other point is better than.
 
-    A point's score is the mean of its repeats, or what *reduce* makes of them.
+    A point's score is what *aggregate* makes of its repeats; if none is named, the median of a
+    goal that is a time, and the mean of any other.
 
     Results of several kinds of machine are not averaged: a point has a score for each kind, and
     for each round if *rows* are of all rounds. A point none of whose repeats has a number for each
@@ -157,9 +245,9 @@ def best(
     needed = frozenset[str]().union(*(goal.expression.names for goal in goals))
     request = ColumnRequest(names + sorted(needed), needed, TRIED, rows.round, without)
     rule = RepeatRule.of(repository.definition(study).notes, goals[0].expression.text)
-    is_plain = rule is None and reduce is mean
-    if len(goals) == 1 and rows == NEWEST and not without and is_plain:
-        ranking = _best_in_copy(repository, study, count, names, goals[0])
+    aggregates = [aggregate or _default(repository, study, goal) for goal in goals]
+    if len(goals) == 1 and rows == NEWEST and not without and rule is None:
+        ranking = _best_in_copy(repository, study, count, names, goals[0], aggregates[0])
         if ranking is not None:
             return ranking
     points = _MeasuredPoints(names, goals, apart=rows.round == "all")
@@ -172,32 +260,41 @@ def best(
         machines = {only: machines[only]}
         measured = [r for r in measured if _label(r.machine) == only]
     directions = Directions([goal.direction for goal in goals])
-    reduced = ((repeats.reduced(len(goals), reduce), repeats) for repeats in measured)
+    reduced = ((repeats.reduced(aggregates), repeats) for repeats in measured)
     scored = [(directions.losses(numbers), repeats) for numbers, repeats in reduced if numbers]
+    of = len({repeats.point for repeats in measured}) if points.has_several else len(measured)
     noise: RepeatNoise | None = None
-    leaders: tuple[tuple[float, int], ...] = ()
+    leaders: tuple[Leader, ...] = ()
     if len(goals) == 1:
-        if reduce is mean:
+        if aggregates == [MEAN]:
             noise = noise_of([repeats.scores for _, repeats in scored])
-        most = max(count, MOST_LEADERS if noise else 0)
+        has_leaders = noise or aggregates == [MEDIAN]
+        most = max(count, MOST_LEADERS if has_leaders else 0)
         ranked = heapq.nsmallest(most, scored, key=itemgetter(0))  # stable, as sorting is
-        if noise:
-            leaders = tuple(
-                (repeats.reduced(1, reduce)[0], len(repeats.scores)) for _, repeats in ranked
-            )
+        if has_leaders:
+            numbers = (repeats.reduced(aggregates)[0] for _, repeats in ranked)
+            repeats_of = (repeats.scores for _, repeats in ranked)
+            leaders = leaders_of(zip(numbers, repeats_of, strict=True), aggregates[0], of)
         chosen = ranked[:count]
     else:
         chosen = _front(sorted(scored, key=itemgetter(0)))
+    best_points = tuple(
+        _scored_point(names, goals, aggregates, repeats, rule) for _, repeats in chosen
+    )
     return PointRanking(
-        tuple(_scored_point(names, goals, repeats, rule, reduce) for _, repeats in chosen),
-        len({repeats.point for repeats in measured}) if points.has_several else len(measured),
-        ", ".join(f"{goal.direction} {goal.expression.text}" for goal in goals),
+        best_points,
+        of,
+        _words(goals, aggregates, best_points),
         len(without),
         {label: counts.total() for label, counts in machines.items()},
         dict(sum(machines.values(), Counter[int]())),
         noise,
         leaders,
-        _expected(repository, study, goals, names, scored) if reduce is mean else None,
+        _names_by_goal(goals, aggregates),
+        # Mean and median of one repeat are the same.
+        _expected(repository, study, goals, names, scored)
+        if aggregates in ([MEAN], [MEDIAN])
+        else None,
     )
 
 
@@ -230,23 +327,67 @@ def _expected(
     )
 
 
+def _default(repository: Repository, study: str, goal: Goal) -> RepeatAggregate:
+    """Return the aggregate of a goal for which none is named."""
+    metrics = repository.definition(study).metrics
+    units = [metric.unit for metric in metrics if metric.name == goal.expression.text]
+    return {"mean": MEAN, "median": MEDIAN}[default_aggregate("".join(units))]
+
+
+def _words(
+    goals: Sequence[Goal], aggregates: Sequence[RepeatAggregate], points: Sequence[ScoredPoint]
+) -> str:
+    """Return what the *points* are the best by: ``minimize wtime (median of repeats)``."""
+    has_repeats = any(point.used > 1 for point in points)
+    return ", ".join(
+        f"{goal.direction} {goal.expression.text}"
+        + (f" ({aggregate.name} of repeats)" if has_repeats else "")
+        for goal, aggregate in zip(goals, aggregates, strict=True)
+    )
+
+
+def _names_by_goal(
+    goals: Sequence[Goal], aggregates: Sequence[RepeatAggregate]
+) -> Mapping[str, str]:
+    return {g.expression.text: a.name for g, a in zip(goals, aggregates, strict=True)}
+
+
+def leaders_of(
+    ranked: Iterable[tuple[float, Sequence[float]]], aggregate: RepeatAggregate, of: int
+) -> tuple[Leader, ...]:
+    """Return leaders of *of* points, of the scores and repeats of the first ones."""
+    if aggregate != MEDIAN:
+        return tuple(Leader(score, len(repeats)) for score, repeats in ranked)
+    leaders: list[Leader] = []
+    for score, repeats in ranked:
+        interval: Interval | None = None
+        if len(repeats) >= LEAST_FOR_MEDIAN_INTERVAL:
+            interval = median_interval(repeats, 1 - 0.05 / of) or (min(repeats), max(repeats))
+        elif not leaders:  # nothing can be told from the best point
+            break
+        leaders.append(Leader(score, len(repeats), interval))
+    return tuple(leaders)
+
+
 def _best_in_copy(
     repository: Repository,
     study: str,
     count: int,
     names: Sequence[str],
     goal: Goal,
+    aggregate: RepeatAggregate,
 ) -> PointRanking | None:
     """The same out of the columnar copy of a large study; None where that cannot tell.
 
-    It can where the goal is a metric, and all results are of one round and kind of machine. Means
-    of floats in the order of the rows tell which points may be among the best; of these alone the
-    exact means are computed.
+    It can where the goal is a metric, the aggregate is mean or median, and all results are of one
+    round and kind of machine. Means of floats in the order of the rows tell which points may be
+    among the best, and counts of scores which medians may be; of these alone the exact means and
+    medians are computed.
     """
     metric = goal.expression.text
     counts = repository.count_results(study)
     origins = {(result.machine, result.round) for result in counts}
-    if goal.expression.names != {metric} or len(origins) != 1:
+    if goal.expression.names != {metric} or len(origins) != 1 or aggregate not in (MEAN, MEDIAN):
         return None
     ((machine, round_),) = origins
     copied = repository.column_copy(study)
@@ -255,23 +396,35 @@ def _best_in_copy(
     from zenturio.record import column_groups  # noqa: PLC0415 - loads NumPy
 
     sign = Directions([goal.direction]).losses([1.0])[0]
+    kind: Literal["mean", "median"] = "median" if aggregate == MEDIAN else "mean"
+    rank = column_groups.PointRank(f"metric:{metric}", kind, sign)
+    most = max(count, MOST_LEADERS) if aggregate == MEDIAN else count
     ranked = column_groups.best_points(
-        copied, [f"parameter:{name}" for name in names], f"metric:{metric}", count, sign, TRIED
+        copied, [f"parameter:{name}" for name in names], rank, most, TRIED
     )
     if ranked is None:
         return None
+    leaders: tuple[Leader, ...] = ()
+    if aggregate == MEDIAN:
+        leaders = leaders_of(((p.score, p.used) for p in ranked.points), aggregate, ranked.of)
+    points = tuple(
+        ScoredPoint(
+            dict(zip(names, p.values, strict=True)), {metric: p.score}, len(p.used), p.ok, p.tried,
+            machine, None, "", *_certainty([goal], [aggregate], [p.used])
+        )
+        for p in ranked.points[:count]
+    )  # fmt: skip
     return PointRanking(
-        tuple(
-            ScoredPoint(dict(zip(names, p.values, strict=True)), {metric: p.mean}, p.used, p.ok,
-                        p.tried, machine)
-            for p in ranked.points
-        ),
+        points,
         ranked.of,
-        f"{goal.direction} {metric}",
+        _words([goal], [aggregate], points),
         0,
         {_label(machine): ranked.tried},
         {round_: ranked.tried},
-    )  # fmt: skip
+        None,
+        leaders,
+        _names_by_goal([goal], [aggregate]),
+    )
 
 
 class _MeasuredPoints:
@@ -377,21 +530,38 @@ def _goals(repository: Repository, study: str, objective: str) -> tuple[Goal, ..
 def _scored_point(
     names: Sequence[str],
     goals: Sequence[Goal],
+    aggregates: Sequence[RepeatAggregate],
     repeats: _PointRepeats,
     rule: RepeatRule | None,
-    reduce: Reduce,
 ) -> ScoredPoint:
-    numbers = repeats.reduced(len(goals), reduce)
+    numbers = repeats.reduced(aggregates)
+    scores = repeats.of_goals(len(goals))
     return ScoredPoint(
         dict(zip(names, repeats.point, strict=True)),
         dict(zip((goal.expression.text for goal in goals), numbers, strict=True)),
-        len(repeats.scores) // len(goals),
+        len(scores[0]),
         repeats.ok,
         repeats.tried,
         repeats.machine,
         repeats.round,
-        STOPPED[rule.stop(repeats.scores[:: len(goals)], repeats.tried)] if rule else "",
+        STOPPED[rule.stop(scores[0], repeats.tried)] if rule else "",
+        *_certainty(goals, aggregates, scores),
     )
+
+
+def _certainty(
+    goals: Sequence[Goal],
+    aggregates: Sequence[RepeatAggregate],
+    scores: Sequence[Sequence[float]],
+) -> tuple[Interval | None, dict[str, float]]:
+    """Return the interval of the median of the only goal, and deviations around means."""
+    interval = median_interval(scores[0]) if aggregates == [MEDIAN] else None
+    spreads = {
+        goal.expression.text: deviation(repeats)
+        for goal, aggregate, repeats in zip(goals, aggregates, scores, strict=True)
+        if aggregate == MEAN
+    }
+    return interval, {name: spread for name, spread in spreads.items() if spread is not None}
 
 
 def _front(ranked: Iterable[tuple[Losses, _PointRepeats]]) -> list[tuple[Losses, _PointRepeats]]:

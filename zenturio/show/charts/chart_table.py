@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from zenturio.errors import InputError, did_you_mean
-from zenturio.experiment.aggregates import median_interval, outside_median_interval
+from zenturio.experiment.aggregates import LEAST_FOR_MEDIAN_INTERVAL, median_interval
 from zenturio.query import statistics
 from zenturio.query.aggregates import Aggregate, Origins, exact_aggregate
 from zenturio.query.frames import Grouping
@@ -70,9 +70,6 @@ class Cell:
 
 
 Cells = dict[tuple[Any, ...], Cell]
-
-_LEAST_VALUES = next(n for n in range(1, 100) if outside_median_interval(n) is not None)
-"""Values that a 95 % interval of their median needs."""
 
 
 def aggregate_cells(
@@ -273,9 +270,11 @@ class ChartTable:
             # Its ends are values that were measured.
             few = [cell for cell in cells.values() if math.isnan(cell.low)]
             if len(few) == len(cells):
-                self.notes.append(f"no bars: the {names[errors]} needs {_LEAST_VALUES} values")
+                self.notes.append(
+                    f"no bars: the {names[errors]} needs {LEAST_FOR_MEDIAN_INTERVAL} values"
+                )
             else:
-                short = f", where {_LEAST_VALUES} values are" if few else ""
+                short = f", where {LEAST_FOR_MEDIAN_INTERVAL} values are" if few else ""
                 self.notes.append(f"bars: {names[errors]}{short}")
             return cells
         low, high = self._bounds()

@@ -32,7 +32,7 @@ from zenturio.record import ExperimentRecord, Repository
 from zenturio.record.entities import machine_counts
 from zenturio.record.open import FOLDER, begin_project, project_folder
 from zenturio.search import Direction, Directions, parse_budget
-from zenturio.study.best_points import best
+from zenturio.study.best_points import MEAN, best
 from zenturio.study.driver.experiment_source import PointSelection, RunOrder, select_points
 from zenturio.study.driver.function_study import CallStudy
 from zenturio.study.driver.in_flight import Calls
@@ -429,7 +429,10 @@ def _best_known(tuning: Tuning, repository: Repository, kinds: Kinds) -> float |
         goal = tuning.target.goal
         objective = f"{goal.direction} {goal.expression.text}"
         with suppress(NotFoundError):
-            ranking = best(repository, tuning.target.name, sys.maxsize, objective)
+            ranking = best(
+                repository, tuning.target.name, sys.maxsize, objective,
+                aggregate=MEAN,  # as searches score their points
+            )  # fmt: skip
             space = (
                 tuning.target.space
             )  # the study may hold points that the space does not any more
