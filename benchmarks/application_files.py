@@ -89,8 +89,7 @@ def measure_files(folder: Path, size: int) -> dict[str, tuple[int, float]]:
     again = counted("open", lambda: scan(source))
     application = scan(source)
     (experiment,) = ExperimentGenerator(application).experiments(application.space.point(0))
-    constants = [f for f in experiment.files if workspace.is_constant(f)]
-    filled = [f for f in experiment.files if not workspace.is_constant(f)]
+    constants, filled = workspace.part_files(experiment.files)
     plan, inputs = workspace.FolderPlan(constants), InputCache(folder / "inputs")
     path = folder / f"slot{size}"
     path.mkdir()

@@ -1,5 +1,6 @@
 """From an application and a point to experiments."""
 
+import gc
 import itertools
 import json
 
@@ -7,9 +8,15 @@ import pytest
 
 from zenturio.annotate.scan import scan
 from zenturio.errors import InputError, PlaceError
-from zenturio.execute.file_staging import content_of, is_small
+from zenturio.execute.file_staging import InputCache, content_of, is_small
 from zenturio.execute.folder_files import COPY_LIMIT_BYTES as LARGE
-from zenturio.experiment import ExperimentGenerator, experiment_generator, identity
+from zenturio.execute.workspace import FolderPlan, StagedFolder, part_files
+from zenturio.experiment import (
+    ExperimentFile,
+    ExperimentGenerator,
+    experiment_generator,
+    identity,
+)
 from zenturio.experiment.identity import content_digest
 
 PROGRAM = """\
@@ -319,3 +326,34 @@ def test_the_program_as_the_former_format_had_it_follows_links(generator, tmp_pa
     (folder / "link").unlink()
     (folder / "link").write_bytes(b"0 1")
     assert programs()[0] == former
+
+
+def test_of_very_many_files_no_object_is_held(tmp_path, monkeypatch):
+    for i in range(50):
+        (tmp_path / f"file{i:02}").write_text(f"{i}")
+    (tmp_path / "run.sh").write_text('#ZEN$ SUBSTITUTE N = { 1, 2 }\n#ZEN$ RUN "sh run.sh"\nN\n')
+    application = scan([tmp_path])
+
+    def made_experiment():
+        return ExperimentGenerator(application).experiments(application.space.point(1))[0]
+
+    held = made_experiment()
+    monkeypatch.setattr(experiment_generator, "_MOST_HELD", 49)
+    listed = made_experiment()
+    folders = [tmp_path / "held", tmp_path / "listed"]
+    inputs = InputCache(tmp_path / "inputs")
+    for folder, experiment in zip(folders, (held, listed), strict=True):
+        folder.mkdir()
+        constants, filled = part_files(experiment.files)
+        slot, plan = StagedFolder(str(folder)), FolderPlan(constants)
+        slot.fill(plan, filled, inputs)
+        slot.fill(plan, filled, inputs)
+    assert [*listed.files] == [*held.files]
+    assert (listed.digest, listed.program.document()) == (held.digest, held.program.document())
+    contents = [{p.name: p.read_text() for p in folder.iterdir()} for folder in folders]
+    assert contents[0] == contents[1]
+    assert len(contents[0]) == 51
+    # Beside the experiment that holds them, the one that lists them has its own file alone.
+    del constants, filled, plan, experiment
+    objects = [o for o in gc.get_objects() if type(o) is ExperimentFile]
+    assert len([o for o in objects if str(o.original).startswith(f"{tmp_path}/file")]) == 50

@@ -6,11 +6,14 @@ import os
 import stat
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, islice
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
 from zenturio.annotate.clauses import Diagnostics
 from zenturio.annotate.dialects import is_prefixed
+from zenturio.annotate.model import location_of
 from zenturio.annotate.source import stamp_of
 from zenturio.errors import Diagnostic, Place, did_you_mean
 from zenturio.files import OutputFiles
@@ -38,14 +41,19 @@ _NODE_PROGRAMS = ("node_modules", ".bin")
 class SelectedFile(NamedTuple):
     """A file, of which there may be a hundred thousand."""
 
-    location: str
-    """Where it is."""
+    folder: str
+    """Where it is, with the last slash: one text for all files there."""
     name: str
     """Its path in the application with forward slashes."""
     stamp: bytes = b""
     """As `stamp_of` has it; empty where it could not be asked for."""
     follows_links: bool = False
-    """Whether *location* may be a link: it was named, or a link to it is followed."""
+    """Whether it may be a link: it was named, or a link to it is followed."""
+
+    @property
+    def location(self) -> str:
+        """Where it is."""
+        return location_of(self.folder, self.name)
 
     @property
     def path(self) -> Path:
@@ -151,8 +159,10 @@ def _near(path: Path) -> str:
 
 
 def _once(members: Iterable[SelectedFile]) -> list[SelectedFile]:
-    """Each file once, sorted by name."""
-    return [member for _, member in sorted({m.name: m for m in members}.items())]
+    """Each file once, the last of a name, sorted by name."""
+    ordered = sorted(members, key=attrgetter("name"))
+    following = chain((member.name for member in islice(ordered, 1, None)), [None])
+    return [m for m, name in zip(ordered, following, strict=False) if m.name != name]
 
 
 def _part_outputs(selection: FileSelection, named: Collection[Path]) -> None:
@@ -190,7 +200,8 @@ def _followed(path: Path, name: str) -> SelectedFile:
         stamp = stamp_of(path.stat())
     except OSError:
         stamp = b""
-    return SelectedFile(str(path), name, stamp, follows_links=True)
+    location = str(path)
+    return SelectedFile(location[: location.rfind("/") + 1], name, stamp, follows_links=True)
 
 
 def _check_sides(selection: FileSelection, diagnostics: Diagnostics) -> None:
@@ -252,6 +263,8 @@ class _FolderWalk:
     links: dict[str, _Met] = field(default_factory=dict)
     """Symbolic links of which nobody knows yet whether they can be made again."""
     folders: list[str] = field(default_factory=list)
+    names: dict[str, str] = field(default_factory=dict)
+    """The texts that name folders, each once."""
 
     def named(self, path: Path, name: str) -> None:
         """A file that was named itself, with what lies beside it."""
@@ -319,7 +332,8 @@ class _FolderWalk:
         except OSError:  # it was removed meanwhile, which is said when it is read
             stamp = b""
         files = self.selection.sides if name.endswith(SIDE) else self.selection.files
-        files.append(SelectedFile(entry.path, name, stamp))
+        folder = entry.path[: -len(entry.name)]
+        files.append(SelectedFile(self.names.setdefault(folder, folder), name, stamp))
 
     def follow(self, path: Path, name: str, above: tuple[str, ...]) -> None:
         """What a symbolic link leads to, as if it stood in its place."""

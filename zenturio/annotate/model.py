@@ -102,16 +102,26 @@ class Annotated:
     regions: tuple[MeasuredRegion, ...] = ()
 
 
+def location_of(folder: str, name: str) -> str:
+    """Return where the file *name* of an application is, which lies in *folder*."""
+    return folder + name[name.rfind("/") + 1 :]
+
+
 class CopiedFile(NamedTuple):
     """A file that is the same for every point; its content is nowhere in memory."""
 
-    location: str
-    """Where it is."""
+    folder: str
+    """Where it is, with the last slash: one text for all files there."""
     path: str
     """Relative to the application's root, with forward slashes."""
     stamp: bytes
     digest: bytes
     """Of its content."""
+
+    @property
+    def location(self) -> str:
+        """Where it is."""
+        return location_of(self.folder, self.path)
 
     @property
     def mode(self) -> int:

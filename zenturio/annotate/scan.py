@@ -548,7 +548,7 @@ def scan(
         member for member in selection.outputs if member.path.absolute() in declared
     ]
     # A file that zenturio wrote is no part of the program, unless a directive declares it.
-    documents += reader.files(declared_outputs)
+    documents += reader.files([*declared_outputs])
     digests.save()
     # By name, not by the order of reading: it decides which of two declarations is the first.
     documents.sort(key=lambda document: document.name)

@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
+from itertools import compress
 from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
@@ -218,6 +219,7 @@ def _is_binary(head: bytes) -> bool:
 PIECE_BYTES = 2**20
 """A file is read in pieces of this size, so memory does not grow with it."""
 _STAMP = Struct("<QQqqqI")
+STAMP_BYTES = _STAMP.size
 _TABLE_HEAD = Struct("<QQ")
 _MAGIC = b"zen-digests 1\n"
 _DIGEST_BYTES = 16
@@ -334,7 +336,10 @@ class FileDigests:
         self._path = _cache_path(root, named)
         self._began = time.time_ns() if began is None else began
         self._names: list[str] = []
-        self._facts: list[FileFacts] = []
+        # In columns, as they are saved: what is read may be a hundred thousand files.
+        self._stamps = bytearray()
+        self._digests = bytearray()
+        self._marks = bytearray()
         self._remembered = _load(self._path)
         self._place = 0
         self._read_bytes = 0
@@ -355,7 +360,9 @@ class FileDigests:
             self.read_count += 1
             self._read_bytes += size_of(facts.stamp)
         self._names.append(name)
-        self._facts.append(facts)
+        self._stamps += facts.stamp
+        self._digests += facts.digest
+        self._marks.append(facts.is_marked)
         return facts
 
     def save(self) -> None:
@@ -364,19 +371,31 @@ class FileDigests:
         if self._path is None or not is_worth:
             return
         with suppress(OSError, SafetyError):
-            _save(self._path, [*self._believed()])
+            _save(self._path, *self._believed())
 
-    def _believed(self) -> Iterable[tuple[str, FileFacts]]:
-        """What need not be read again: what was not changed just now."""
+    def _believed(self) -> tuple[list[str], *tuple[bytes | bytearray, ...]]:
+        """What need not be read again, in columns: what was not changed just now."""
+        old = [*self._old()]
+        if all(old):
+            return self._names, self._stamps, self._digests, self._marks
+        columns = (self._stamps, STAMP_BYTES), (self._digests, _DIGEST_BYTES), (self._marks, 1)
+        stamps, digests, marks = (
+            b"".join([column[at * n : (at + 1) * n] for at, is_old in enumerate(old) if is_old])
+            for column, n in columns
+        )
+        return [*compress(self._names, old)], stamps, digests, marks
+
+    def _old(self) -> Iterator[bool]:
+        """Whether each file was not changed just now."""
         young: dict[int, int] = {}
-        for name, facts in zip(self._names, self._facts, strict=True):
-            device, _, _, mtime, ctime, _ = _STAMP.unpack(facts.stamp)
+        for device, _, _, mtime, ctime, _ in _STAMP.iter_unpack(self._stamps):
             limit = young.get(device)
             if limit is None:
                 limit = young[device] = self._began - _young_ns(device)
             # A time that has not come yet was set by hand, and says nothing.
-            if ctime <= limit and (mtime <= limit or mtime > time.time_ns() + _YOUNG_ELSEWHERE_NS):
-                yield name, facts
+            yield ctime <= limit and (
+                mtime <= limit or mtime > time.time_ns() + _YOUNG_ELSEWHERE_NS
+            )
 
 
 class _Remembered:
@@ -446,16 +465,9 @@ def _unpack(content: bytes) -> _Remembered:
     return _Remembered(names, *pieces[1:])
 
 
-def _save(path: Path, files: list[tuple[str, FileFacts]]) -> None:
-    names = "\0".join([name for name, _ in files]).encode("utf-8", "surrogateescape")
-    columns = [
-        _TABLE_HEAD.pack(len(files), len(names)),
-        names,
-        b"".join([facts.stamp for _, facts in files]),
-        b"".join([facts.digest for _, facts in files]),
-        bytes([facts.is_marked for _, facts in files]),
-    ]
-    body = b"".join(columns)
+def _save(path: Path, names: list[str], *columns: bytes | bytearray) -> None:
+    joined = "\0".join(names).encode("utf-8", "surrogateescape")
+    body = b"".join([_TABLE_HEAD.pack(len(names), len(joined)), joined, *columns])
     folder = make_folder(path.parents[2], *path.parts[-3:-1], mode=0o700)
     status = folder.stat()
     if status.st_uid != os.geteuid() or status.st_mode & 0o022:

@@ -90,14 +90,20 @@ class DocumentReader:
             if document is not None:
                 yield document
 
-    def files(self, members: Iterable[SelectedFile]) -> Iterator[ParsedFile]:
-        """Yield those of *members* that have directives, or what looks like one."""
-        selected = list(members)
-        report = work_progress.get()
-        for number, member in enumerate(selected, 1):
+    def files(self, members: list[SelectedFile]) -> Iterator[ParsedFile]:
+        """Yield those of *members* that have directives, or what looks like one.
+
+        *members* is empty afterwards: what is known of a hundred thousand files is held once.
+        """
+        members.reverse()
+        report, count = work_progress.get(), len(members)
+        while members:
+            member = members.pop()
+            number = count - len(members)
             if number % _REPORTED_FILES == 0:
-                report("reading the files", number, len(selected))
-            location, name, stamp, follows_links = member
+                report("reading the files", number, count)
+            folder, name, stamp, follows_links = member
+            location = member.location
             try:
                 facts = self._digests.facts(name, location, stamp, follows_links=follows_links)
             except OSError as error:
@@ -114,7 +120,7 @@ class DocumentReader:
                 ):
                     yield document
                     continue
-            self.copied.append(CopiedFile(location, name, facts.stamp, facts.digest))
+            self.copied.append(CopiedFile(folder, name, facts.stamp, facts.digest))
 
     def _parsed(self, path: Path, name: str, kind: Kind) -> ParsedFile | None:
         try:

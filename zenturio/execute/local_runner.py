@@ -40,7 +40,7 @@ from zenturio.execute.workspace import (
     Keep,
     StagedFolder,
     Workspace,
-    is_constant,
+    part_files,
 )
 from zenturio.experiment import (
     INCOMING,
@@ -409,11 +409,7 @@ class LocalRunner:
         return outcome
 
     def _filled_folder(self, experiment: Experiment, built: BuildResult | None) -> StagedFolder:
-        constants: list[ExperimentFile] = []
-        filled: list[ExperimentFile] = []
-        for filed in experiment.files:
-            if built is None or filed.path not in built.paths:
-                (constants if is_constant(filed) else filled).append(filed)
+        constants, filled = part_files(experiment.files, built.paths if built else ())
         plan = self._plan(constants, built)
         folder = self._workspace.make(experiment.digest, plan)
         try:

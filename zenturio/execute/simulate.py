@@ -16,7 +16,7 @@ import os
 import platform
 import shlex
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
@@ -233,7 +233,7 @@ class _ScratchFolder:
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._held: dict[str, ExperimentFile] = {}
 
-    def holding(self, files: tuple[ExperimentFile, ...]) -> Path:
+    def holding(self, files: Sequence[ExperimentFile]) -> Path:
         """Return the folder, with *files* and no others.
 
         Those it has already are not written again.

@@ -11,8 +11,9 @@ import logging
 import os
 import secrets
 import stat
+from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from itertools import chain
@@ -21,7 +22,7 @@ from threading import Lock
 from time import time_ns
 from typing import Literal
 
-from zenturio.annotate.source import stamp_of
+from zenturio.annotate.source import STAMP_BYTES, stamp_of
 from zenturio.execute.file_staging import (
     InputCache,
     SharedFile,
@@ -34,6 +35,7 @@ from zenturio.execute.file_staging import (
 )
 from zenturio.execute.folder_files import MTIME_STEP_NANOSECONDS, clone_file, remove_tree, write_new
 from zenturio.experiment import METRICS, ExperimentFile
+from zenturio.experiment.experiment import FileList, own_files
 from zenturio.experiment.identity import checked_digest
 from zenturio.files import LockedFolder, make_folder
 from zenturio.system import processes
@@ -54,12 +56,16 @@ _log = logging.getLogger(__name__)
 
 FOLDER_MTIME = 946_684_800 * 10**9
 """The time of every folder when an experiment begins: older than all that happens in it."""
+_NO_STAMP = bytes(STAMP_BYTES)
 _LINK = 0o7777
 """A mode beyond this says that it is a link or a folder."""
 
 
 class FolderPlan:
-    """What stays in a folder from experiment to experiment: the files that are not filled in."""
+    """What stays in a folder from experiment to experiment: the files that are not filled in.
+
+    There may be a hundred thousand: what is known of each stands in arrays, by its number.
+    """
 
     def __init__(
         self,
@@ -68,32 +74,56 @@ class FolderPlan:
         shared: Mapping[str, SharedFile] | None = None,
     ) -> None:
         """*built* are files of a build; *shared* are the large ones of these by path."""
-        self._constants = [*constants]
+        self._constants = constants
+        self._built = built
         self.shared = shared or {}
-        now = time_ns()
-        self.files: dict[str, ExperimentFile] = {}
-        """The files and links by path."""
-        self.large: set[str] = set()
-        """The paths of those that are cloned or linked to, not copied."""
+        self._now = time_ns()
+        self.large: set[int] = set()
+        """The files that are cloned or linked to, not copied."""
         self.folders = {""}
-        for filed in (*constants, *built):
+        self.newest = 0
+        """The latest time of a file."""
+        self._early: set[str] = set()
+        """The paths of those that are to have the present time."""
+        members: dict[str, int] = {}
+        large: set[str] = set()
+        for number, filed in enumerate(chain(constants, built)):
             name = checked_path(filed.path)
             if stat.S_ISDIR(filed.mode):
                 self._add_folder(name)
                 continue
-            self.files[name] = filed
+            members[name] = number  # what was built takes the place of what it was built from
             if filed.mode <= _LINK and not is_small(filed):
-                self.large.add(name)
+                large.add(name)
             else:
-                self.large.discard(name)
+                large.discard(name)
+            mtime = filed.mtime or 0
+            if number < len(constants) and mtime > self._now:
+                # A time to come would be newer than what is filled in.
+                self._early.add(name)
+            self.newest = max(self.newest, self._now if name in self._early else mtime)
             self._add_folder(name.rpartition("/")[0])
-        # A time to come would be newer than what is filled in.
-        self._early = {f.path: now for f in constants if (f.mtime or 0) > now}
-        self.newest = max(map(self.mtime, self.files), default=0)
+        self.paths = sorted(members)
+        """The files and links: each has its place here as a number."""
+        self._members = array("q", map(members.__getitem__, self.paths))
+        self.large.update(map(self._number, large))
 
-    def mtime(self, name: str) -> int:
-        """The time that the file *name* gets."""
-        return self._early.get(name) or self.files[name].mtime or 0
+    def file(self, number: int) -> ExperimentFile:
+        """Return the file with this number."""
+        member = self._members[number] - len(self._constants)
+        return self._built[member] if member >= 0 else self._constants[member]
+
+    def number(self, path: str) -> int | None:
+        """Return the number of the file *path*; None if it is none of these."""
+        number = self._number(path)
+        return number if self.paths[number : number + 1] == [path] else None
+
+    def _number(self, path: str) -> int:
+        return bisect_left(self.paths, path)
+
+    def mtime(self, filed: ExperimentFile) -> int:
+        """The time that *filed* gets."""
+        return self._now if filed.path in self._early else filed.mtime or 0
 
     def _add_folder(self, name: str) -> None:
         while name not in self.folders:
@@ -101,15 +131,15 @@ class FolderPlan:
             name = name.rpartition("/")[0]
 
     @cached_property
-    def _paths(self) -> list[str]:
-        return sorted((*self.files, *self.folders))
+    def _entries(self) -> list[str]:
+        return sorted((*self.paths, *self.folders))
 
     def names(self, folder: str) -> set[str]:
         """What *folder* holds; nothing if it is not one of `folders`."""
         prefix = f"{folder}/" if folder else ""
         names: set[str] = set()
-        for at in range(bisect_left(self._paths, prefix), len(self._paths)):
-            path = self._paths[at]
+        for at in range(bisect_left(self._entries, prefix), len(self._entries)):
+            path = self._entries[at]
             if not path.startswith(prefix):
                 break
             names.add(path[len(prefix) :].partition("/")[0])
@@ -117,12 +147,31 @@ class FolderPlan:
 
     def is_for(self, constants: Sequence[ExperimentFile]) -> bool:
         """Whether these are its files, besides those of a build."""
-        return self._constants == constants
+        return self._constants is constants or self._constants == constants
 
 
 def is_constant(filed: ExperimentFile) -> bool:
     """Return whether *filed* is the same for every experiment: it has a time, or is no file."""
     return filed.mtime is not None or filed.mode > _LINK
+
+
+def part_files(
+    files: Sequence[ExperimentFile], without: Collection[str] = ()
+) -> tuple[Sequence[ExperimentFile], list[ExperimentFile]]:
+    """Return those of *files* that are the same for every experiment, and those that are filled.
+
+    The paths *without* are left out.
+    """
+    constants: list[ExperimentFile] = []
+    filled: list[ExperimentFile] = []
+    for filed in own_files(files):
+        if filed.path not in without:
+            (constants if is_constant(filed) else filled).append(filed)
+    if not isinstance(files, FileList):
+        return constants, filled
+    if not without:
+        return FileList(constants, files.common), filled
+    return [*constants, *(filed for filed in files.common if filed.path not in without)], filled
 
 
 class StagedFolder:
@@ -135,8 +184,8 @@ class StagedFolder:
         """What its links lead to, which others read as well."""
         self._mode = stat.S_IMODE(os.lstat(path).st_mode)
         self._plan = FolderPlan(())
-        self._stamps: dict[str, bytes] = {}
-        """Of each constant, as it was put here."""
+        self._stamps = bytearray()
+        """Of each constant, as it was put here; zeros while it is not."""
         self._folder_stamps: dict[str, bytes] = {}
         """Of each folder, when the last experiment began."""
         self._written: dict[str, set[str]] = {}
@@ -189,12 +238,12 @@ class StagedFolder:
 
     def _change_plan(self, plan: FolderPlan) -> None:
         """Forget what another plan has otherwise; what both have alike stays where it is."""
-        before = self._plan
-        for name in plan.files:
-            if name not in before.files or not _is_same(name, plan, before):
-                self._stamps.pop(name, None)
-        for name in before.files.keys() - plan.files.keys():
-            self._stamps.pop(name, None)
+        before, stamps = self._plan, bytearray(len(plan.paths) * STAMP_BYTES)
+        for number, path in enumerate(plan.paths if before.paths else ()):
+            former = before.number(path)
+            if former is not None and _is_same(number, plan, former, before):
+                stamps[_part(number)] = self._stamps[_part(former)]
+        self._stamps = stamps
         # Names that belong to the former plan alone must be removed: all folders are listed.
         self._folder_stamps = {}
         self._plan = plan
@@ -232,21 +281,22 @@ class StagedFolder:
 
     def _check_constants(self, inputs: InputCache) -> None:
         """Put every constant that is not as it was."""
-        stamps, root = self._stamps, self.path
+        stamps, root, plan = self._stamps, self.path, self._plan
         self.shared = []
-        large = self._plan.large
-        for name, filed in self._plan.files.items():
-            path, is_large = f"{root}/{name}", name in large
-            if is_large and self._is_shared_anew(filed, path, inputs):
-                stamps.pop(name, None)
-            stamp = stamps.get(name)
-            if stamp is not None:
+        large = plan.large
+        for number, name in enumerate(plan.paths):
+            path, is_large = f"{root}/{name}", number in large
+            part = _part(number)
+            stamp = stamps[part]
+            if stamp != _NO_STAMP:
+                is_kept = not (is_large and self._is_shared_anew(plan.file(number), path, inputs))
                 try:
-                    if stamp_of(os.lstat(path)) == stamp:
+                    if is_kept and stamp_of(os.lstat(path)) == stamp:
                         continue
                 except OSError:
                     pass
-                del stamps[name]
+                stamps[part] = _NO_STAMP
+            filed = plan.file(number)
             folder = name.rpartition("/")[0]
             self._changed.add(folder)
             self._folder_stamps.pop(folder, None)
@@ -257,8 +307,8 @@ class StagedFolder:
             elif is_large:
                 self._put_large(filed, path, inputs)
             else:
-                write_new(path, content_of(filed), filed.mode, self._plan.mtime(name))
-            stamps[name] = stamp_of(os.lstat(path))
+                write_new(path, content_of(filed), filed.mode, plan.mtime(filed))
+            stamps[part] = stamp_of(os.lstat(path))
         self._empty = set()
 
     def _is_shared_anew(self, filed: ExperimentFile, path: str, inputs: InputCache) -> bool:
@@ -308,19 +358,23 @@ class StagedFolder:
         self._changed = set()
 
 
-def fill_folder(folder: StagedFolder, files: Iterable[ExperimentFile], inputs: InputCache) -> None:
+def fill_folder(folder: StagedFolder, files: Sequence[ExperimentFile], inputs: InputCache) -> None:
     """Let *folder* hold *files*, once."""
-    files = [*files]
-    plan = FolderPlan([filed for filed in files if is_constant(filed)])
-    folder.fill(plan, [filed for filed in files if not is_constant(filed)], inputs)
+    constants, filled = part_files(files)
+    folder.fill(FolderPlan(constants), filled, inputs)
 
 
-def _is_same(name: str, plan: FolderPlan, other: FolderPlan) -> bool:
-    """Whether the file *name* would be put alike by both."""
-    file, former = plan.files[name], other.files[name]
-    if plan.mtime(name) != other.mtime(name) or file.mode != former.mode:
+def _part(number: int) -> slice:
+    """Where the stamp of a file stands among all."""
+    return slice(number * STAMP_BYTES, (number + 1) * STAMP_BYTES)
+
+
+def _is_same(number: int, plan: FolderPlan, former_number: int, other: FolderPlan) -> bool:
+    """Whether both would put the file alike."""
+    file, former = plan.file(number), other.file(former_number)
+    if plan.mtime(file) != other.mtime(former) or file.mode != former.mode:
         return False
-    if (name in plan.large) != (name in other.large):
+    if (number in plan.large) != (former_number in other.large):
         return False
     if file.digest and former.digest:
         return file.digest == former.digest

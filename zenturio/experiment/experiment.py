@@ -8,17 +8,17 @@ from __future__ import annotations
 import os
 import stat
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 from zenturio.errors import InputError
 
 if TYPE_CHECKING:
-    from zenturio.annotate.model import Metric
+    from zenturio.annotate.model import CopiedFile, Metric
     from zenturio.expression import Expression, Value
     from zenturio.regular_expressions import Pattern
     from zenturio.space import Point
@@ -220,6 +220,76 @@ def empty_folder(path: str) -> ExperimentFile:
     return ExperimentFile(path, stat.S_IFDIR | 0o755, b"")
 
 
+class OriginalFiles(Sequence[ExperimentFile]):
+    """Files that are the same for every point, made one by one when they are asked for.
+
+    An application may have a hundred thousand: an object for each would take 0.4 kB of memory.
+    """
+
+    def __init__(self, files: Sequence[CopiedFile], folder: str) -> None:
+        """*folder* is the working folder, from which locations of *files* may be written."""
+        self._files = files
+        self._folder = folder
+
+    @property
+    def paths(self) -> Iterator[str]:
+        return (file.path for file in self._files)
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    @overload
+    def __getitem__(self, at: int) -> ExperimentFile: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[ExperimentFile]: ...
+    def __getitem__(self, at: int | slice) -> ExperimentFile | Sequence[ExperimentFile]:
+        if isinstance(at, slice):
+            return OriginalFiles(self._files[at], self._folder)
+        file = self._files[at]
+        original = os.path.join(self._folder, file.location.removeprefix("./"))  # noqa: PTH118
+        facts = file.digest.hex(), file.mtime, file.size, file.stamp
+        return ExperimentFile(file.path, file.mode, None, original, *facts)
+
+
+class FileList(Sequence[ExperimentFile]):
+    """The files of an experiment: its *own*, and those that all experiments have in *common*."""
+
+    def __init__(self, own: Iterable[ExperimentFile], common: OriginalFiles) -> None:
+        self.own = tuple(own)
+        self.common = common
+
+    def __len__(self) -> int:
+        return len(self.own) + len(self.common)
+
+    @overload
+    def __getitem__(self, at: int) -> ExperimentFile: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[ExperimentFile]: ...
+    def __getitem__(self, at: int | slice) -> ExperimentFile | Sequence[ExperimentFile]:
+        if isinstance(at, slice):
+            return [self[place] for place in range(len(self))[at]]
+        at = range(len(self))[at]
+        return self.own[at] if at < len(self.own) else self.common[at - len(self.own)]
+
+    def __iter__(self) -> Iterator[ExperimentFile]:
+        yield from self.own
+        yield from self.common
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, FileList):
+            return NotImplemented
+        same = self.common is other.common or [*self.common] == [*other.common]
+        return same and self.own == other.own
+
+    def __hash__(self) -> int:
+        return hash(self.own)
+
+
+def own_files(files: Sequence[ExperimentFile]) -> Sequence[ExperimentFile]:
+    """Return those of *files* that are in memory; the others are the same for all experiments."""
+    return files.own if isinstance(files, FileList) else files
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """A command of the user's, filled in, with its limits."""
@@ -238,7 +308,7 @@ class Build:
     """What makes the program: shared by all experiments whose digest of it is the same."""
 
     digest: str
-    files: tuple[ExperimentFile, ...]
+    files: Sequence[ExperimentFile]
     steps: tuple[Step, ...]
 
 
@@ -286,7 +356,7 @@ class Experiment:
     """The point's number in the space; -1 where the space cannot be counted."""
     repeat: int
     values: Mapping[str, Value]
-    files: tuple[ExperimentFile, ...]
+    files: Sequence[ExperimentFile]
     steps: tuple[Step, ...]
     environment: Mapping[str, str]
     build: Build | None

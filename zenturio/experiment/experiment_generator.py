@@ -9,10 +9,12 @@ points that differ in these share it; what a build is to depend on goes into a f
 from __future__ import annotations
 
 import json
-import os
+import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from glob import escape
+from heapq import merge
+from io import StringIO
 from math import isfinite
 from pathlib import Path
 
@@ -20,9 +22,8 @@ import numpy as np
 
 from zenturio.annotate.commands import fill_command
 from zenturio.annotate.hole_search import Filled, Filler
-from zenturio.annotate.model import Annotated, Application, Command, CopiedFile
+from zenturio.annotate.model import Annotated, Application, Command
 from zenturio.annotate.scan import scan_following
-from zenturio.annotate.source import mode_of, mtime_of, size_of
 from zenturio.errors import InputError
 from zenturio.experiment import identity
 from zenturio.experiment.experiment import (
@@ -31,6 +32,8 @@ from zenturio.experiment.experiment import (
     Experiment,
     ExperimentFile,
     ExperimentValues,
+    FileList,
+    OriginalFiles,
     ProgramIdentity,
     Recipe,
     RunPosition,
@@ -42,12 +45,12 @@ from zenturio.experiment.experiment import (
 from zenturio.experiment.identity import (
     FORMAT,
     FileTrie,
+    Hashed,
     PointKeys,
     Term,
     combined_digest,
     content_digest,
     framed_digest,
-    kind_of,
     kind_of_mode,
     path_record,
     used_digests,
@@ -62,6 +65,9 @@ from zenturio.space.domain import Column
 from zenturio.space.point import CodedTexts, PointBlock
 
 _REMEMBERED = 1024
+_MOST_HELD = 1000
+"""Files without directives that each experiment has as objects; of more they are made one by one,
+which costs a microsecond each time."""
 RecordedParts = tuple[Mapping[str, tuple[int, bytes]], Mapping[str, str]]
 """Mode and digest of each file by path, and the digests of what is used."""
 
@@ -90,23 +96,22 @@ class ExperimentGenerator:
         """
         self._application = application
         self._filler = Filler(application)
-        constants = _constants(application, self._filler)
-        if recorded is not None:
-            constants = (
-                (ExperimentFile(path, mode, b"", digest=content.hex()), content)
-                for path, (mode, content) in recorded[0].items()
-            )
-        self._unchanged: tuple[ExperimentFile, ...] = ()
-        self._contents: tuple[bytes, ...] = ()
-        """Of each the digest of its content; empty folders, which come behind, have none."""
-        if pairs := [*constants]:
-            self._unchanged, self._contents = zip(*pairs, strict=True)
-            del pairs
-        self._unchanged += tuple(map(empty_folder, application.folders))
-        self._trie = FileTrie(
-            (identity.file_record(f.path, kind_of(f), content) for f, content in self._constants),
-            [skeleton.path for skeleton in self._filler.skeletons],
+        self._copied = application.copied if recorded is None else ()
+        originals = OriginalFiles(self._copied, str(Path.cwd()))
+        self._common = originals if len(originals) > _MOST_HELD else None
+        """Files that are too many to be held."""
+        held = _unchanged(application, self._filler, recorded)
+        self._hashed: list[Hashed] = [
+            (f.path, f.mode, bytes.fromhex(f.digest) or content_digest(f.content or b""))
+            for f in held
+        ]
+        """Of those that are held whatever their number, besides empty folders, which have none."""
+        self._unchanged = (
+            *held,
+            *(() if self._common else originals),
+            *map(empty_folder, application.folders),
         )
+        self._trie = FileTrie(self._records, [skeleton.path for skeleton in self._filler.skeletons])
         self._space = application.space
         seed = application.repeat.seed
         names = [p.name for p in application.space.parameters] + ([seed] if seed else [])
@@ -149,7 +154,7 @@ class ExperimentGenerator:
         Other sets, constraints and metrics make no other program.
         """
         digests = {s.path: framed_digest([s.content])[:_SHORT] for s in self._filler.skeletons}
-        digests |= {filed.path: _part(filed, content) for filed, content in self._constants}
+        digests |= {path: _part(path, mode, content) for path, mode, content in self.hashed}
         for word, commands in (("BUILD", self._makes), ("RUN", self._runs)):
             digests[word] = framed_digest([command.text.encode() for command in commands])[:_SHORT]
         return digests | {words: digest[:_SHORT] for words, digest in self._used.items()}
@@ -168,9 +173,12 @@ class ExperimentGenerator:
         return ExperimentGenerator(application)
 
     @property
-    def _constants(self) -> Iterator[tuple[ExperimentFile, bytes]]:
-        """The files and links that are the same for every point, with the digests of contents."""
-        return zip(self._unchanged, self._contents, strict=False)
+    def _records(self) -> Iterator[bytes]:
+        """What the files and links that are the same for every point add to the trie."""
+        return (
+            identity.file_record(path, kind_of_mode(mode), content)
+            for path, mode, content in self.hashed
+        )
 
     def filled(self, point: Point, seeds: Mapping[str, str]) -> list[tuple[Filled, bytes]]:
         """The files that are filled, and of each the digest of what counts."""
@@ -183,36 +191,41 @@ class ExperimentGenerator:
         return self._application.repeat.numbers
 
     @property
-    def hashed(self) -> list[identity.Hashed]:
-        """Path, mode and digest of each file that is the same for every point."""
-        return [(filed.path, filed.mode, content) for filed, content in self._constants]
+    def hashed(self) -> Iterator[Hashed]:
+        """Path, mode and digest of each file and link that is the same for every point."""
+        yield from self._hashed
+        for file in self._copied:
+            yield file.path, file.mode, file.digest
 
     @cached_property
     def identity(self) -> ProgramIdentity:
         """Everything of the digests but the points."""
-        constants = FileTrie(
-            identity.file_record(f.path, kind_of(f), c) for f, c in self._constants
-        )
-        facts = self._facts(json.dumps(constants.root().hex()))
-        digest = framed_digest([facts.encode()])
+        constants = json.dumps(FileTrie(self._records).root().hex())
+        digest = framed_digest(["".join(self._facts([constants])).encode()])
         return ProgramIdentity(digest, FORMAT, self._document, _writing(self._space))
 
     def _document(self) -> str:
-        # Texts are joined here, for the encoder would hold each of their parts as an object.
-        listed = sorted(
-            (f.path, f'{json.dumps(f.path)}: ["{kind_of(f)}", "{content.hex()}"]')
-            for f, content in self._constants
-        )
-        facts = self._facts(f"{{{', '.join([text for _, text in listed])}}}")
-        del listed
         writing = _writing(self._space)
-        if not writing:
-            return facts
-        # Added as a text: to read and write the whole again takes ten times its memory.
-        return f"{facts[:-1]}, {json.dumps(WRITING)}: {json.dumps(writing)}}}"
+        more = f", {json.dumps(WRITING)}: {json.dumps(writing)}" if writing else ""
+        # Written piece by piece: there may be a hundred thousand files.
+        text = StringIO()
+        text.writelines(self._facts(self._listed(), more))
+        return text.getvalue()
 
-    def _facts(self, constants: str) -> str:
-        """The parts as JSON: *constants*, the files that are the same for every point, is JSON."""
+    def _listed(self) -> Iterator[str]:
+        """The files and links that are the same for every point, as JSON."""
+        yield "{"
+        copied = ((file.path, file.mode, file.digest) for file in self._copied)
+        for number, (path, mode, content) in enumerate(merge(sorted(self._hashed), copied)):
+            head = ", " if number else ""
+            yield f'{head}{json.dumps(path)}: ["{kind_of_mode(mode)}", "{content.hex()}"]'
+        yield "}"
+
+    def _facts(self, constants: Iterable[str], more: str = "") -> Iterator[str]:
+        """The parts as pieces of JSON.
+
+        *constants*, the files that are the same for every point, and *more* behind all are JSON.
+        """
         application = self._application
         facts = {
             "format": FORMAT,
@@ -231,9 +244,13 @@ class ExperimentGenerator:
             "unseen": self._unseen,
             "seed": application.repeat.seed,
         }
-        texts = {name: json.dumps(fact, sort_keys=True) for name, fact in facts.items()}
-        texts["constants"] = constants
-        return f"{{{', '.join([f'{json.dumps(name)}: {texts[name]}' for name in sorted(texts)])}}}"
+        for number, name in enumerate(sorted([*facts, "constants"])):
+            yield f"{', ' if number else '{'}{json.dumps(name)}: "
+            if name == "constants":
+                yield from constants
+            else:
+                yield json.dumps(facts[name], sort_keys=True)
+        yield f"{more}}}"
 
     def experiments(self, point: Point, index: int | None = None) -> tuple[Experiment, ...]:
         """The experiments of *point*, in the order of their repeats; a seed is among the values.
@@ -303,10 +320,12 @@ class ExperimentGenerator:
             seed_values = {name: parse_value(text.encode()) for name, text in seeds.items()}
             values = ExperimentValues({**point, **seed_values}, point)
         pairs = self.filled(point, seeds)
-        files = (
+        files: Sequence[ExperimentFile] = (
             *[ExperimentFile(f.path, f.mode, f.content, digest=h.hex()) for f, h in pairs],
             *self._unchanged,
         )
+        if self._common is not None:
+            files = FileList(files, self._common)
         records = [identity.file_record(f.path, kind_of_mode(f.mode), h) for f, h in pairs]
         whole = self._trie.root(records)
         steps = tuple([writer.step(texts, point) for writer in self._runs])
@@ -341,7 +360,7 @@ class ExperimentGenerator:
     def _build(
         self,
         whole: bytes,
-        files: tuple[ExperimentFile, ...],
+        files: Sequence[ExperimentFile],
         texts: Mapping[str, str],
         point: Point,
     ) -> Build:
@@ -455,36 +474,28 @@ class _StepWriter:
         return written
 
 
-def _filed(file: Annotated | CopiedFile, folder: str) -> tuple[ExperimentFile, bytes]:
-    """A file that is the same for every point, and the digest of its content.
-
-    *folder* is the working folder, from which locations of files may be written.
-    """
-    if isinstance(file, CopiedFile):
-        original = os.path.join(folder, file.location.removeprefix("./"))  # noqa: PTH118
-        _, path, stamp, digest = file
-        facts = digest.hex(), mtime_of(stamp), size_of(stamp), stamp
-        return ExperimentFile(path, mode_of(stamp), None, original, *facts), digest
-    source = file.source
-    digest = content_digest(source.content)
-    return ExperimentFile(file.path, source.mode, source.content, mtime=source.mtime), digest
-
-
-def _constants(application: Application, filler: Filler) -> Iterator[tuple[ExperimentFile, bytes]]:
-    """Yield what is the same for every point, files and links, with the digests of contents."""
-    folder = str(Path.cwd())
-    for file in filler.unchanged:
-        yield _filed(file, folder)
-    for path, text in application.links:
-        link = link_to(path, text)
-        yield link, content_digest(link.content or b"")
+def _unchanged(
+    application: Application, filler: Filler, recorded: RecordedParts | None
+) -> list[ExperimentFile]:
+    """Return what is the same for every point, but for files without directives: files, links."""
+    if recorded is not None:
+        return [
+            ExperimentFile(path, mode, b"", digest=content.hex())
+            for path, (mode, content) in recorded[0].items()
+        ]
+    files = [
+        ExperimentFile(f.path, f.source.mode, f.source.content, mtime=f.source.mtime)
+        for f in filler.unchanged
+        if isinstance(f, Annotated)
+    ]
+    return [*files, *(link_to(path, text) for path, text in application.links)]
 
 
-def _part(filed: ExperimentFile, content: bytes) -> str:
+def _part(path: str, mode: int, content: bytes) -> str:
     """What tells a file or link that is the same for every point from another one."""
-    if filed.kind == "link":
+    if stat.S_ISLNK(mode):
         return framed_digest([b"link", content])[:_SHORT]
-    head = path_record(filed.path, executable=kind_of(filed) == "executable")
+    head = path_record(path, executable=kind_of_mode(mode) == "executable")
     return framed_digest([head + content])[:_SHORT]
 
 

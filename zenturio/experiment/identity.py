@@ -70,17 +70,12 @@ class FileTrie:
 
     def __init__(self, constants: Iterable[bytes], filled: Sequence[str] = ()) -> None:
         """*constants* are records; *filled* are paths, whose records come with each point."""
-        entries: list[_Entry] = [(entry[:SIZE], entry, -1) for entry in constants]
-        entries += [(path_hash(path), b"", at) for at, path in enumerate(filled)]
-        self._root = _built(sorted(entries), 0)
+        numbers = {path_hash(path): at for at, path in enumerate(filled)}
+        self._root = _built(sorted([*constants, *numbers]), numbers, 0)
 
     def root(self, filled: Sequence[bytes] = ()) -> bytes:
         """The digest of all files, with the records of those that were filled in their order."""
         return self._root if isinstance(self._root, bytes) else self._root.digest(filled)
-
-
-_Entry = tuple[bytes, bytes, int]
-"""The hash of a path, and its record or its number among those that are filled."""
 
 
 class _TrieNode:
@@ -108,17 +103,21 @@ class _TrieNode:
         return _hash(b"".join(pieces))
 
 
-def _built(entries: Sequence[_Entry], depth: int) -> bytes | _TrieNode:
-    """The trie of *entries*, which are sorted and agree in the first *depth* digits."""
+def _built(entries: Sequence[bytes], numbers: Mapping[bytes, int], depth: int) -> bytes | _TrieNode:
+    """The trie of *entries*, which are sorted and agree in the first *depth* digits.
+
+    These are records, which begin with the hash of a path, and such hashes alone of files that are
+    filled: *numbers* are theirs.
+    """
     # At the last digit all hashes are equal: the files must share a leaf, however many they are.
     if len(entries) <= LEAF or depth == _DEPTH:
-        slots = [(place, number) for place, (*_, number) in enumerate(entries) if number >= 0]
-        part = _TrieNode(b"leaf", [piece for _, piece, _ in entries], slots)
+        slots = [(at, numbers[entry]) for at, entry in enumerate(entries) if len(entry) == SIZE]
+        part = _TrieNode(b"leaf", entries, slots)  # what is filled takes the place of its hash
         return part if slots else part.digest(())
-    groups: list[list[_Entry]] = [[] for _ in range(CHILDREN)]
+    groups: list[list[bytes]] = [[] for _ in range(CHILDREN)]
     for entry in entries:
-        groups[_digit(entry[0], depth)].append(entry)
-    children = [_built(group, depth + 1) if group else _EMPTY for group in groups]
+        groups[_digit(entry, depth)].append(entry)
+    children = [_built(group, numbers, depth + 1) if group else _EMPTY for group in groups]
     below = [(at, child) for at, child in enumerate(children) if isinstance(child, _TrieNode)]
     pieces = [child if isinstance(child, bytes) else b"" for child in children]
     part = _TrieNode(b"node", pieces, (), below)
@@ -219,11 +218,13 @@ def hashed_record(filed: ExperimentFile) -> bytes:
 
 def kind_of(filed: ExperimentFile) -> FileKind:
     """What is hashed of a file's mode and kind: permissions but the executable bit are not."""
-    return "link" if filed.kind == "link" else kind_of_mode(filed.mode)
+    return kind_of_mode(filed.mode)
 
 
 def kind_of_mode(mode: int) -> FileKind:
-    """The kind of a file with these permissions."""
+    """The kind of a file with these permissions, or of a link."""
+    if stat.S_ISLNK(mode):
+        return "link"
     return "executable" if mode & 0o111 else "file"
 
 

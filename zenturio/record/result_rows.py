@@ -84,7 +84,7 @@ def recipe_number(context: StudyContext, program: ProgramIdentity | None) -> int
 def _recipe(context: StudyContext, program: ProgramIdentity) -> int:
     if numbers := _recipes(context, program):
         return numbers[0]
-    document = _head(program) + program.document().removeprefix("{")
+    document = f"{_head(program)}{program.document()[1:]}"  # an object, whose brace the head has
     mark = context.transaction.dialect.mark
     ((number,),) = context.transaction.sql(
         "INSERT INTO recipes (version, format, document)"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeVar, get_args, runtime_
 from zenturio.errors import InputError, did_you_mean
 from zenturio.experiment import Experiment, ExperimentGenerator, Outcome
 from zenturio.experiment.aggregates import StopReason
-from zenturio.experiment.experiment import RunPosition
+from zenturio.experiment.experiment import RunPosition, own_files
 from zenturio.record import Lease, Repository
 from zenturio.space.point import PointBlock
 from zenturio.study.driver.experiment_states import Proposed
@@ -337,7 +337,7 @@ class Proposals:
                     return Proposed(self._take(), exhausted=False, over=False)
                 continue
             self._made.append(experiment)
-            for filed in experiment.files:
+            for filed in own_files(experiment.files):
                 if filed.content is not None and id(filed.content) not in counted:
                     counted.add(id(filed.content))  # many experiments share what is not filled
                     size += len(filed.content)
