@@ -22,10 +22,11 @@ import re
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
 from pathlib import Path
+from typing import TypeVar
 
 from zenturio.errors import InputError, PlaceError
 from zenturio.files import PROJECT, own_project
@@ -39,6 +40,18 @@ work_progress: ContextVar[Callable[[str, int, int], None]] = ContextVar(
     "work_progress", default=lambda _label, _done, _total: None
 )
 """Called with a label, the steps done and their total, by long work; the command line shows it."""
+_Item = TypeVar("_Item")
+
+
+def reported(label: str, items: Sequence[_Item]) -> Iterator[_Item]:
+    """Yield *items*, and report how many of them are done."""
+    report = work_progress.get()
+    for number, item in enumerate(items):
+        report(label, number, len(items))
+        yield item
+    report(label, len(items), len(items))
+
+
 _HINT = "for example ZENTURIO_LOG=info, or ZENTURIO_LOG=info,zenturio.record=debug"
 
 

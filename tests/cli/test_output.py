@@ -2,8 +2,8 @@
 
 import contextlib
 import json
+import queue
 import sys
-import threading
 from collections import Counter
 from csv import DictReader, field_size_limit
 from io import StringIO
@@ -14,7 +14,7 @@ from cli.conftest import zen
 from zenturio.annotate.scan import scan
 from zenturio.cli import output
 from zenturio.cli.inspect import _standing_line, print_difference
-from zenturio.log_setup import work_progress
+from zenturio.log_setup import reported, work_progress
 from zenturio.record.entities import Lease
 from zenturio.study.overview import ExperimentDifference, StudyStatus
 
@@ -30,25 +30,52 @@ def test_a_sign_that_would_break_a_line_is_escaped_and_its_neighbours_are_not(ca
     assert capsys.readouterr().out == "a\nü\\u2028\\n\\x1b[1m\n"
 
 
-def test_what_takes_longer_than_a_moment_says_what_it_does_on_a_terminal(monkeypatch):
-    said, is_said = [], threading.Event()
+@contextlib.contextmanager
+def shown_work(monkeypatch):
+    """Yield a queue of what is shown while one waits."""
+    shown = queue.Queue()
 
-    class Console:
-        @contextlib.contextmanager
-        def status(self, words):
-            said.append(words)
-            is_said.set()
-            yield
+    @contextlib.contextmanager
+    def display(words):
+        shown.put(words)
+        yield lambda *step: shown.put(step)
 
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    monkeypatch.setattr(output, "_console", Console)
-    with output.waiting("short"):
-        pass
-    assert said == []
+    monkeypatch.setattr(output, "_work_display", display)
+    yield shown
+
+
+def test_what_takes_longer_than_a_moment_says_what_it_does_on_a_terminal(monkeypatch):
+    with shown_work(monkeypatch) as shown:
+        with output.waiting("short"):
+            pass
+        assert shown.empty()
+        monkeypatch.setattr(output, "WAIT_SECONDS", 0.0)
+        with output.waiting("long"):
+            assert shown.get(timeout=60) == "long"
+            for item in reported("tables", ["a", "b"]):
+                if item == "b":
+                    assert shown.get(timeout=60) == ("tables", 1, 2)
+        assert work_progress.get()("nothing", 1, 2) is None
+
+
+def test_what_ends_after_a_time_shows_the_share_of_it(monkeypatch):
     monkeypatch.setattr(output, "WAIT_SECONDS", 0.0)
-    with output.waiting("long"):
-        assert is_said.wait(60)
-    assert said == ["long"]
+    with shown_work(monkeypatch) as shown, output.waiting("planning", 0.01):
+        assert shown.get(timeout=60) == "planning"
+        assert shown.get(timeout=60) == ("planning", 0.01, 0.01)
+
+
+def test_the_share_of_work_and_the_time_left_are_drawn(monkeypatch):
+    from rich.console import Console
+
+    screen = StringIO()
+    console = Console(file=screen, force_terminal=True, width=100)
+    monkeypatch.setattr(output, "_console", lambda: console)
+    with output._work_display("restoring") as show:
+        show("checking", 1, 4)
+    assert "checking" in screen.getvalue()
+    assert "25%" in screen.getvalue()
 
 
 def test_long_work_of_any_verb_gets_a_bar_that_ends_with_it(monkeypatch):

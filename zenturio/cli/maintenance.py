@@ -95,7 +95,8 @@ def upgrade(db: Database = None, json: Json = False) -> None:
 
     from zenturio.record import maintenance
 
-    upgrade = maintenance.upgrade_repository(db)
+    with output.waiting("upgrading"):
+        upgrade = maintenance.upgrade_repository(db)
     if json:
         output.facts(asdict(upgrade))
     elif upgrade.before == upgrade.after:

@@ -152,28 +152,73 @@ def work_shown() -> Iterator[None]:
 
 
 @contextmanager
-def waiting(words: str) -> Iterator[None]:
-    """On a terminal, say what one waits for if the block takes a second; on a pipe, nothing."""
+def waiting(words: str, seconds: float = 0.0) -> Iterator[None]:
+    """On a terminal, say what one waits for if the block takes a second; on a pipe, nothing.
+
+    What is said is how long it has taken and, where the block reports to `work_progress`, what is
+    done and how much time is left. A block that ends after *seconds* need not report.
+    """
     if not sys.stderr.isatty():
         yield
         return
     from threading import Event, Thread
 
-    is_over = Event()
+    is_over, steps = Event(), _Steps(words)
 
     def say() -> None:
+        began = monotonic()
         if is_over.wait(WAIT_SECONDS):
             return
-        with _console().status(words):
-            is_over.wait()
+        with _work_display(words) as show:
+            while not is_over.wait(0.1):
+                if seconds:
+                    show(words, min(monotonic() - began, seconds), seconds)
+                elif steps.total:
+                    show(steps.label, steps.done, steps.total)
 
     thread = Thread(target=say, daemon=True)
     thread.start()
+    token = work_progress.set(steps)
     try:
         yield
     finally:
+        work_progress.reset(token)
         is_over.set()
         thread.join()
+
+
+class _Steps:
+    """The last report of the work that is waited for."""
+
+    def __init__(self, label: str) -> None:
+        self.label, self.done, self.total = label, 0, 0
+
+    def __call__(self, label: str, done: int, total: int) -> None:
+        self.label, self.done, self.total = label, done, total
+
+
+@contextmanager
+def _work_display(words: str) -> Iterator[Callable[[str, float, float], None]]:
+    """Show that work goes on, and for how long; yield what shows the share that is done."""
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn
+    from rich.progress import TimeElapsedColumn as Elapsed
+    from rich.progress import TimeRemainingColumn as Left
+
+    text = TextColumn("{task.description}")
+    columns = (SpinnerColumn(), text, BarColumn(), TaskProgressColumn(), Left(), Elapsed())
+    console = _console()
+    with Progress(SpinnerColumn(), text, Elapsed(), console=console, transient=True) as bar:
+        task, label = bar.add_task(words, total=None), ""
+
+        def show(new_label: str, done: float, total: float) -> None:
+            nonlocal label
+            bar.columns = columns
+            if new_label != label:  # other work has a speed of its own
+                label = new_label
+                bar.reset(task, total=total, description=label)
+            bar.update(task, completed=done, total=total)
+
+        yield show
 
 
 def _console() -> "Console":

@@ -128,7 +128,8 @@ def schedule(
         budget=budget,
         times=read_times(times) if times else None,
     )
-    with output.waiting(f"planning with {request.name}"), compiling_told():
+    words = f"planning with {request.name}"
+    with output.waiting(words, request.seconds_within), compiling_told():
         plan = request.plan()
         facts_json = plan_facts(plan) if json else None
     output.report(plan_report(plan))

@@ -377,6 +377,7 @@ def _tell_many(
     """Print the distribution of the makespan over the seeds; return how many runs finished."""
     import numpy as np
 
+    from zenturio.log_setup import reported
     from zenturio.schedule.model.plan import Plan
     from zenturio.schedule.simulate.simulator import perturbed_makespans
 
@@ -385,7 +386,10 @@ def _tell_many(
         makespans = perturbed_makespans(plan_or_policy, perturbation, seeds)
     else:
         makespans = np.array(
-            [request.played(problem, plan_or_policy, seed).makespan for seed in seeds]
+            [
+                request.played(problem, plan_or_policy, seed).makespan
+                for seed in reported("simulating", seeds)
+            ]
         )
     finished = makespans[np.isfinite(makespans)]
     quartiles = np.quantile(finished, (0, 0.25, 0.5, 0.75, 1)).tolist() if len(finished) else []

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from zenturio.errors import (
     ZenError,
 )
 from zenturio.files import make_folder
+from zenturio.log_setup import work_progress
 from zenturio.record import database_roles, schema_version
 from zenturio.record.artifact_store import YOUNG_SECONDS, ArtifactStore
 from zenturio.record.consistency_check import check_artifacts, check_consistency
@@ -183,7 +185,7 @@ def restore(backup_file: Path, url: str | Path | None) -> None:
     else:
         _restore_server(kind, backup_file)
     with _connected(_existing(url)) as database:
-        faults = check_consistency(database)
+        faults = check_consistency(database, partial(work_progress.get(), "checking"))
     if faults:
         raise RecordError(f"{kind.location}: {faults[0]}", hint="is the backup damaged?")
 
@@ -195,7 +197,7 @@ def _restore_file(kind: SQLite, backup_file: Path) -> None:
     part = kind.path.with_name(f"{kind.path.name}.part")
     try:
         part.unlink(missing_ok=True)  # it might be a link, which SQLite would follow
-        SQLite(backup_file, wait_seconds()).copy(part)
+        SQLite(backup_file, wait_seconds()).copy(part, partial(work_progress.get(), "restoring"))
         _refuse_database_files(kind.path)  # a run might have created one meanwhile
         part.rename(kind.path)
     except OSError as error:

@@ -17,6 +17,7 @@ from typing import Any
 from zenturio.errors import RecordError
 from zenturio.experiment.experiment import Artifact, HostDetails, Log, MachineKind, Outcome
 from zenturio.failpoints import Failpoint
+from zenturio.log_setup import work_progress
 from zenturio.record import (
     codec,
     outcome_recording,
@@ -33,6 +34,7 @@ from zenturio.record.result_rows import FIRST_ROUND, NewResult
 from zenturio.record.schema_version import OldAttempt, OldRepository, OldRow, OldStudy
 from zenturio.record.sql_names import COMMON
 from zenturio.record.study_context import RepositoryCache, StudyContext
+from zenturio.safe_text import one_line
 
 BASE = Failpoint("upgrade.base")
 BATCH = Failpoint("upgrade.batch")
@@ -107,7 +109,9 @@ class Migration:
         read: Callable[[OldStudy, int, int], list[OldRow]],
         write: Callable[[StudyContext, OldStudy, Sequence[OldRow]], None],
     ) -> None:
+        report, last = work_progress.get(), self._older.last_experiment(study)
         while old := read(study, self._done(step) or 0, STEP):
+            report(f"upgrading {one_line(study.name)}", old[0].number, last)
 
             def work(transaction: Transaction) -> StudyContext:
                 context = self._context(transaction, study.number)
@@ -301,6 +305,7 @@ class Migration:
         """Move the next attempts that were not accepted; return false if there are no more."""
         after = self._done("attempts") or 0
         old = self._older.attempts(after, STEP)
+        work_progress.get()("upgrading attempts", after, self._older.last_experiment())
         if old:
             self._new.write(lambda t: self._keep(t, old, "attempts"))
         return bool(old)

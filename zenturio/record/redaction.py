@@ -29,6 +29,7 @@ from sqlalchemy.types import TypeEngine, UserDefinedType
 from zenturio.errors import ConflictError, PlaceError
 from zenturio.failpoints import Failpoint
 from zenturio.files import make_folder
+from zenturio.log_setup import reported
 from zenturio.record import codec, leases, maintenance, result_rows, studies, study_views
 from zenturio.record.artifact_store import ArtifactStore, make_object_folder, object_path
 from zenturio.record.database import Database, Transaction
@@ -135,7 +136,8 @@ def redact_rows(
     if person is not None:
         leases.refuse_drivers(transaction, studies.all_versions(transaction))
     search = _Search(transaction, secret, Places(), person)
-    for table in tables_of(transaction.dialect.name):
+    tables = [*tables_of(transaction.dialect.name)]
+    for table in reported("looking for the secret in the tables", tables):
         search.table(table)
     search.contents(objects)
     search.views()
@@ -560,7 +562,8 @@ def _mapped(path: Path) -> Iterator[mmap.mmap | bytes]:
 def _artifacts(database: Database, store: ArtifactStore, secret: Secret, *, really: bool) -> _Files:
     """Return the files that have the secret; *really* writes an object without it for each."""
     files = _Files()
-    for sha, path in store.objects(young=-1):
+    label = "looking for the secret in the artifacts"
+    for sha, path in reported(label, [*store.objects(young=-1)]):
         if contains_secret(path, secret):
             if has_large_holes(path):
                 files.foreign.append(path)

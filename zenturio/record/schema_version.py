@@ -135,6 +135,13 @@ class OldRepository:
             for number, name, created in rows
         }
 
+    def last_experiment(self, study: OldStudy | None = None) -> int:
+        """Return the largest number of an experiment, of *study* or of all."""
+        query = "SELECT coalesce(max(id), 0) FROM experiments"
+        if study is None:
+            return int(self.sql(query)[0][0])
+        return int(self.sql(f"{query} WHERE study = ?", (study.number,))[0][0])
+
     def results(self, study: OldStudy, after: int, count: int) -> list[OldRow]:
         """Return the next *count* experiments that *study* added first and that have an outcome."""
         condition = f"e.study = ? AND e.id > ? AND e.state IN ({_STATES}) ORDER BY e.id LIMIT ?"

@@ -16,6 +16,7 @@ from typing import Any
 
 from zenturio.errors import InputError, PluginError, did_you_mean
 from zenturio.expression import parse
+from zenturio.log_setup import reported
 from zenturio.schedule.algorithm import describe, make, make_task_scheduler, names
 from zenturio.schedule.cluster.flexible import replay_flexible
 from zenturio.schedule.cluster.replay import Replay, read_job_log, replay
@@ -291,6 +292,11 @@ class PlanRequest:
         plan: Plan | MoldablePlan = check(algorithm.plan(problem))
         return plan
 
+    @property
+    def seconds_within(self) -> float:
+        """The time after which planning ends; 0 where it has none."""
+        return _seconds("--within", self.within, least=0.1) if self.within else 0.0
+
     def _goal_settings(self) -> dict[str, str]:
         """Return the settings of the front and its limits; InputError if there is none."""
         settings = {
@@ -447,7 +453,10 @@ def play_stream(
     """Return the results of the stream under *algorithm*, or under all online algorithms."""
     algorithms = [algorithm] if algorithm else online_algorithms()
     perturbation = Perturbation.read(perturb) if perturb else None
-    return [make(name, settings, seed).play(online, perturbation, seed) for name in algorithms]
+    return [
+        make(name, settings, seed).play(online, perturbation, seed)
+        for name in reported("simulating all algorithms", algorithms)
+    ]
 
 
 def check_online(algorithm: str) -> None:
@@ -503,7 +512,7 @@ def replay_log(
     size = sum(machine.cores for machine in read_platform(on).machines) if on else 0
     return [
         (replay_flexible if hasattr(policy, "allot") else replay)(log, policy, name, size)
-        for name, policy in policies.items()
+        for name, policy in reported("replaying all policies", [*policies.items()])
     ]
 
 

@@ -15,6 +15,7 @@ from zenturio.errors import ConflictError
 from zenturio.execute.workspace import live_driver_pids
 from zenturio.failpoints import Failpoint
 from zenturio.files import recorded_outputs
+from zenturio.log_setup import reported
 from zenturio.record import Repository, StudyDeletion, maintenance
 from zenturio.record.open import FOLDER, open_repository, project_folder
 from zenturio.record.redaction import Redaction, contains_secret, has_large_holes
@@ -85,12 +86,12 @@ def prune(
             maintenance.prune_study(repository, name)
             if really
             else maintenance.preview_pruning(repository, name)
-            for name in studies
+            for name in reported("removing studies" if really else "counting results", studies)
         )
         sizes = tuple(_measured(folder) for folder in _folders()) if folders else ()
         if really:
             for folder, _, _ in sizes:
-                shutil.rmtree(folder, ignore_errors=True)
+                _remove_folder(folder)
         garbage = maintenance.Garbage((), (), 0)
         if folders:
             garbage = maintenance.collect_garbage(repository, really=really)
@@ -129,6 +130,16 @@ def _measured(folder: Path) -> tuple[Path, int, int]:
         files += len(names)
         size += sum(os.lstat(f"{where}/{name}").st_size for name in names)
     return folder, files, size
+
+
+def _remove_folder(folder: Path) -> None:
+    """Remove *folder* entry by entry, of which there may be one for each experiment."""
+    with suppress(OSError):
+        if folder.is_symlink():
+            return
+        for entry in reported(f"removing {folder.name}", sorted(folder.iterdir())):
+            shutil.rmtree(entry, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _bytes(count: int) -> str:
@@ -206,7 +217,7 @@ def redact(
             )
     counts = redact_repository(db, sought, user_name(os.getuid()) if really else None)
     files, remaining = [], list(counts.foreign)
-    for path in _files(home):
+    for path in reported("looking for the secret in files", [*_files(home)]):
         if _is_database(path):
             if path not in counts.copies and contains_secret(path, sought):
                 remaining.append(path)
