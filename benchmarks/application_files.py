@@ -1,10 +1,12 @@
 """Does the work for an application grow no faster than its files and parameters?
 
     python benchmarks/application_files.py [--sizes N N N] [--parameters N N N] [--json]
+        [--write FILE.md]
 
 Counted work, which does not depend on the machine, beside processor seconds, which do. The exponent
 is that of the count between the two largest sizes: 0 is constant, 1 is linear. Exits with 1 if one
-is larger than what is promised.
+is larger than what is promised. --write puts the table between the marks of a page, and the numbers
+into `application_files.json`, by which a test holds the page.
 """
 
 from __future__ import annotations
@@ -22,6 +24,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import growth
+
+KEPT = Path(__file__).with_suffix(".json")
+MARK = "files"
 IN_A_FOLDER, BYTES = 100, 2000
 TOLERANCE = 0.15
 """What fixed costs of small sizes, and logarithms, may add to an exponent."""
@@ -37,13 +43,17 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=[100, 1000, 10000])
     parser.add_argument("--parameters", type=int, nargs="+", default=[10, 100, 1000])
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--write", type=Path, metavar="FILE.md")
     options = parser.parse_args()
     sys.addaudithook(lambda event, _: counts.update([event]) if event == "open" else None)
     with tempfile.TemporaryDirectory(prefix="zenturio-files-") as name:
         os.environ["XDG_CACHE_HOME"] = f"{name}/cache"
         rows = [*files_rows(Path(name), options.sizes), *planning_rows(options.parameters)]
     faults = [row for row in rows if row["exponent"] > row["promise"] + TOLERANCE]
-    print(json.dumps(rows, indent=2) if options.json else table(rows))
+    print(json.dumps(rows, indent=2) if options.json else table(rows), end="")
+    if options.write:
+        KEPT.write_text(json.dumps(rows, indent=1) + "\n")
+        growth.write(options.write, MARK, table(rows))
     for row in faults:
         print(f"{row['what']}: exponent {row['exponent']:.2f}, promised {row['promise']}")
     raise SystemExit(1 if faults else 0)
@@ -184,7 +194,7 @@ def table(rows: list[dict[str, Any]]) -> str:
             f"| {each['what']} | {sizes} | {counted} | {seconds} ms | {each['exponent']:.2f} "
             f"| {each['promise']} |"
         )
-    return "\n".join(lines)
+    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ with status 1.
 
 Without --counted, each command is also run as a process, start-up included, when the copy is there:
 processor seconds of the user and the system. --write puts the table between the marks of a page of
-the documentation.
+the documentation, and the numbers into `growth.json`, by which a test holds the page.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ COMPARED = 10**6
 """Results of the second study at the most."""
 STEPS = 500
 """Of SQLite's machine between two calls of the counter."""
-BEGIN, END = "<!-- growth: begin -->", "<!-- growth: end -->"
+KEPT = Path(__file__).with_suffix(".json")
+MARK = "growth"
 CHANCE = "(random() / 1.8446744073709552e19 + 0.5)"
 
 Counts = dict[str, int]
@@ -86,7 +87,7 @@ def opened(path: Path) -> Iterator[Any]:
 
 def heatmap(path: Path) -> Any:
     with opened(path) as repository:
-        return group_frame(repository, "big", ["n", "threads"], "wtime", spread="no")
+        return group_frame(repository, "big", ["n", "threads"], "wtime")
 
 
 def best_points(path: Path) -> Any:
@@ -327,7 +328,7 @@ def table(rows: list[dict[str, Any]]) -> str:
         sizes = ", ".join(f"{size:,}" for size in row["sizes"])
         seconds = ", ".join(f"{value:.2f}" for value in row["seconds"])
         counted = ", ".join(
-            f"{kind}: {row['exponents'][kind]:.2f} ({most:g})"
+            f"{kind}: {row['exponents'][kind] + 0.0:.2f} ({most:g})"  # -0.00 is 0.00
             for kind, most in row["promises"].items()
         )
         cells = [row["question"], f"{sizes} {row['by']}", *([seconds] if timed else []), counted]
@@ -335,12 +336,17 @@ def table(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def write(path: Path, text: str) -> None:
+def marked(page: str, mark: str) -> tuple[str, str, str]:
+    """Return what is before, between and behind the marks of a program in a page."""
+    before, begin, rest = page.partition(f"<!-- {mark}: begin -->\n")
+    text, end, after = rest.partition(f"<!-- {mark}: end -->")
+    return before + begin, text, end + after
+
+
+def write(path: Path, mark: str, text: str) -> None:
     """Put *text* between the marks of a page."""
-    page = path.read_text(encoding="utf-8")
-    before, rest = page.split(BEGIN)
-    _, after = rest.split(END)
-    path.write_text(f"{before}{BEGIN}\n{text}{END}{after}", encoding="utf-8")
+    before, _, after = marked(path.read_text(encoding="utf-8"), mark)
+    path.write_text(f"{before}{text}{after}", encoding="utf-8")
 
 
 def main() -> int:
@@ -360,7 +366,8 @@ def main() -> int:
     rows = measure(sizes, studies, timed=not options.counted)
     print(json.dumps(rows, indent=1) if options.json else table(rows), end="")
     if options.write:
-        write(options.write, table(rows))
+        KEPT.write_text(json.dumps(rows, indent=1) + "\n")
+        write(options.write, MARK, table(rows))
     for row in rows:
         for kind in row["broken"]:
             print(f"{row['question']}: {kind} grow by {row['exponents'][kind]}", file=sys.stderr)

@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -33,7 +32,7 @@ from zenturio.record.entities import DriverProcess
 from zenturio.record.open import open_repository
 
 KEPT = Path(__file__).with_suffix(".json")
-BEGIN, END = "<!-- commands: begin -->", "<!-- commands: end -->"
+MARK = "commands"
 ZEN = (sys.executable, "-m", "zenturio")
 PROGRAM = """\
 #ZEN$ SUBSTITUTE a = { 1:100 }
@@ -151,6 +150,7 @@ FOLDERS: dict[str, Callable[[Path], None]] = {
     "artifacts": artifacts(1_000, "for i in $(seq 20); do echo COUNT $i > out/$i; done"),
     "one-of-many": artifacts(1, "seq 100000 | (cd out && split -l 1 -a 5)"),
     "one-large": artifacts(1, "head -c 5G /dev/zero > out/large"),
+    "plans": lambda _: None,
 }
 TWO_KEYS = ("--by", "n,threads")
 CASES = (
@@ -206,10 +206,24 @@ CASES = (
          warm=False),
     Case("check, nothing changed", "10^5 files, 2 GB", ("check", "."), "files", seconds=1.0),
     Case("run --limit 1", "10^5 files, 2 GB", ("run", ".", "--limit", "1"), "files",
-         seconds=10.0, megabytes=160, warm=False, remark="files of 1 kB here, 0.1 GB"),
+         seconds=10.0, megabytes=160, warm=False, remark="files of 1 kB here, 0.1 GB, in memory"),
     Case("run", "1,000 experiments with 20 artifacts", ("run", "p.sh"), "artifacts", warm=False),
     Case("run", "an experiment with 10^5 artifacts", ("run", "p.sh"), "one-of-many", warm=False),
     Case("run", "an experiment with an artifact of 5 GB", ("run", "p.sh"), "one-large", warm=False),
+    *(
+        Case(verb, f"10^{tasks} tasks, {machines} machines",
+             (verb, f"layered:tasks={10**tasks}", "--on", f"identical:{count}", *more), "plans",
+             warm=False)
+        for verb, tasks, machines, count, more in (
+            ("schedule", 5, "10^4", 10**4, ()),
+            ("schedule", 5, "10^5", 10**5, ()),
+            ("schedule", 6, "16", 16, ()),
+            ("simulate", 6, "16", 16, ("--algorithm", "heft")),
+        )
+    ),
+    Case("schedule --gantt", "10^6 tasks, 16 machines",
+         ("schedule", "layered:tasks=1000000", "--on", "identical:16", "--gantt", "plan.html"),
+         "plans", warm=False),
 )  # fmt: skip
 
 
@@ -282,13 +296,6 @@ def key(case: Case) -> str:
     return f"{case.name}; {case.size}"
 
 
-def write(path: Path, text: str) -> None:
-    """Put *text* between the marks of a page."""
-    page = path.read_text(encoding="utf-8")
-    page = re.sub(f"{BEGIN}.*?{END}", lambda _: f"{BEGIN}\n{text}{END}", page, flags=re.DOTALL)
-    path.write_text(page, encoding="utf-8")
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", action="append", default=[], help="rows of this name or size")
@@ -309,7 +316,7 @@ def main() -> int:
             measured = (json.loads(KEPT.read_text()) if KEPT.exists() else {}) | {key(case): row}
             KEPT.write_text(json.dumps(measured, indent=1) + "\n")
     if arguments.write:
-        write(arguments.write, table(measured))
+        growth.write(arguments.write, MARK, table(measured))
     else:
         print(table(measured), end="")
     return 0

@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import json
 import socket
 import subprocess
 import sys
@@ -82,3 +83,13 @@ def test_a_benchmark_runs_at_its_smallest_size(name, tmp_path):
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout
+
+
+@pytest.mark.parametrize("name", ["application_files", "growth", "whole_commands"])
+def test_the_tables_of_the_page_are_what_the_programs_measured(name, monkeypatch):
+    monkeypatch.syspath_prepend(str(FOLDER))
+    program, growth = importlib.import_module(name), importlib.import_module("growth")
+    page = (FOLDER.parent / "docs" / "scale.md").read_text()
+    _, text, after = growth.marked(page, program.MARK)
+    assert after.startswith("<!-- ")
+    assert text == program.table(json.loads(program.KEPT.read_text()))
