@@ -57,6 +57,10 @@ from zenturio.schedule.static.metric_search import PlacementGroups
 DATA = Path(os.environ.get("DATA", Path(__file__).parents[1].parent / "shared" / "data"))
 LISTS = ("heft", "cpop", "peft", "min-min", "max-min", "sufferage", "dcp", "xdcp", "lazy")
 SAGA, PYMOO = "anrg.saga==2.0.2", "pymoo==0.6.2"
+LIGHT = {SAGA: ("pysmt", "pydantic", "networkx")}
+"""What a peer needs beside our own packages; without it, all that it asks for is installed.
+
+SAGA asks for solvers and tools of half a gigabyte that its list algorithms do not use."""
 CP_SAT_SECONDS = 20.0
 FRONT_SECONDS = 2.0
 SAGA_ALGORITHMS = (
@@ -345,27 +349,22 @@ def installed(cache: Path, requirement: str) -> Path | None:
     packages = home / "packages"
     if not (home / "done").exists():
         venv.create(home, with_pip=True, clear=True)
-        pip: list[str | Path] = [
-            home / "bin" / "python",
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            requirement,
-        ]
-        done = subprocess.run([*pip, "--target", packages], capture_output=True, check=False)
-        if done.returncode:
-            print(f"{requirement} cannot be installed here", file=sys.stderr)
-            return None
+        pip: list[str | Path] = [home / "bin" / "python", "-m", "pip", "install", "--quiet"]
+        pip += ["--target", packages]
+        light = LIGHT.get(requirement, ())
+        for step in [[requirement, *["--no-deps"] * bool(light)], *[[name] for name in light]]:
+            done = subprocess.run([*pip, *step], capture_output=True, check=False)
+            if done.returncode:
+                print(f"{step[0]} cannot be installed here", file=sys.stderr)
+                return None
         (home / "done").touch()
     return home
 
 
 def peer(home: Path, name: str, case: Any) -> Any:
     """Return what a peer finds in a process of its own."""
-    python, paths = home / "bin" / "python", [str(home / "packages")]
-    if name == "pymoo":  # our own evaluator, beside its packages
-        python, question = Path(sys.executable), json.dumps(case)
+    if name == "pymoo":
+        question = json.dumps(case)
     else:
         flow = case.workflow
         question = json.dumps({
@@ -376,7 +375,7 @@ def peer(home: Path, name: str, case: Any) -> Any:
                               strict=True)),
         })  # fmt: skip
     command = [
-        str(python),
+        sys.executable,
         __file__ if name == "pymoo" else str(home / "saga_peer.py"),
         "--peer",
         name,
@@ -385,7 +384,7 @@ def peer(home: Path, name: str, case: Any) -> Any:
         _write_saga_program(home / "saga_peer.py")
     done = subprocess.run(
         command, input=question, capture_output=True, text=True, check=False,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONHASHSEED": "0"},
+        env={**os.environ, "PYTHONPATH": str(home / "packages"), "PYTHONHASHSEED": "0"},
     )  # fmt: skip
     if done.returncode:
         print(f"{name} failed: {done.stderr[-500:]}", file=sys.stderr)

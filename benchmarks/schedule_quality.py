@@ -25,7 +25,7 @@ from pathlib import Path
 from zenturio.schedule.algorithm import make
 from zenturio.schedule.formats.files import read_workflow
 from zenturio.schedule.generators.generator import instance_of
-from zenturio.schedule.model.metrics import lower_bound
+from zenturio.schedule.model.lower_bounds import lower_bound
 from zenturio.schedule.model.plan import check
 from zenturio.schedule.model.platform import NetworkLink, Platform, PlatformMachine, identical
 from zenturio.schedule.model.problem import Problem

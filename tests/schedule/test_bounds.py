@@ -6,11 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schedule import naive, naive_listing, naive_placing
-from zenturio.schedule.kernels.dispatching import equal_task_times, interval_excess
-from zenturio.schedule.model.metrics import LowerBounds, gap, lower_bound, lower_bounds
-from zenturio.schedule.model.platform import Platform, PlatformMachine, identical
+from zenturio.schedule.algorithm import make
+from zenturio.schedule.kernels.lower_bounds import equal_task_times, interval_excess
+from zenturio.schedule.model.lower_bounds import LowerBounds, gap, lower_bound, lower_bounds
+from zenturio.schedule.model.platform import NetworkLink, Platform, PlatformMachine, identical
 from zenturio.schedule.model.problem import Problem
 from zenturio.schedule.model.workflow import Workflow, WorkflowTask
+from zenturio.schedule.static import exact
 
 ROUNDING = 1 + 1e-12
 
@@ -64,10 +66,87 @@ def test_each_bound_has_a_problem_that_it_is_for():
     assert (uneven.load, uneven.level) == (5, 6)
     fork = [("0", "1"), ("0", "2"), ("0", "3"), ("0", "4"), ("1", "5")]
     found = bounds([4, 3, 3, 3, 3, 4], fork, identical(2))
-    assert found == LowerBounds(critical=11, load=10, crowded=12, level=11)
+    assert found == LowerBounds(critical=11, load=10, crowded=12, level=11, refuted=12)
     fast = Platform("two", (PlatformMachine("slow"), PlatformMachine("fast", 3.0)))
     assert bounds([8], [], fast).best == pytest.approx(8 / 3)
     assert bounds([2, 2, 2, 2], [], fast).load == pytest.approx(2)
+
+
+def unit_links(names, edges, machines, seconds):
+    """Tasks of 10 s whose data take *seconds* between any two machines of one core."""
+    platform = Platform(
+        "linked", tuple(PlatformMachine(f"m{i}") for i in range(machines)),
+        default=NetworkLink("", "", 1.0),
+    )  # fmt: skip
+    tasks = [WorkflowTask(name, 10.0) for name in names]
+    return Problem.of(Workflow.of("made", tasks, [(a, b, seconds) for a, b in edges]), platform)
+
+
+def test_a_successor_waits_for_its_data_or_for_its_siblings():
+    fork = [("a", "b"), ("a", "c")]
+    # One successor stays with the first task, the other pays the transfer.
+    assert lower_bounds(unit_links("abc", fork, 2, 4.0)).critical == 24
+    # A transfer that is longer than the other successor is never worth it.
+    assert lower_bounds(unit_links("abc", fork, 2, 15.0)).critical == 30
+    join = [("b", "a"), ("c", "a")]
+    assert lower_bounds(unit_links("abc", join, 2, 4.0)).critical == 24
+    # Two cores of one machine run both successors at once.
+    wide = Platform("wide", (PlatformMachine("m", cores=2),))
+    made = unit_links("abc", fork, 1, 15.0).workflow
+    assert lower_bounds(Problem.of(made, wide)).critical == 20
+
+
+def test_tasks_that_must_share_a_machine_are_added_up():
+    zigzag = [("a", "c"), ("b", "c"), ("b", "d")]
+    bounds = lower_bounds(unit_links("abcd", zigzag, 4, 100.0))
+    assert (bounds.critical, bounds.refuted) == (30, pytest.approx(40, rel=2e-4))
+
+
+def test_a_machine_that_runs_several_tasks_at_a_time_offers_its_memory_but_once():
+    fork = [("a", "b"), ("a", "c")]
+    flow = unit_links("abc", fork, 1, 100.0).workflow
+    tasks = [WorkflowTask(name, 10.0, memory=6.0) for name in "abc"]
+    machines = tuple(PlatformMachine(f"m{i}", cores=4, memory=8.0) for i in range(3))
+    platform = Platform("large", machines, default=NetworkLink("", "", 1.0))
+    problem = Problem.of(Workflow.of("made", tasks, list(flow.edges)), platform)
+    assert problem.resources is not None
+    # At most 1.33 tasks a second have room: 10 s, and then twice 6 of 8 bytes for 10 s.
+    assert lower_bounds(problem).critical == pytest.approx(25)
+
+
+def random_case(seed, *, is_shared):
+    """A small workflow with data on different machines, which tasks share or not."""
+    rng = np.random.default_rng(seed)
+    count = 7
+    sizes = rng.choice([1, 2], count) if is_shared else np.ones(count, int)
+    tasks = [
+        WorkflowTask(f"t{i}", float(rng.integers(1, 9)), cores=int(sizes[i])) for i in range(count)
+    ]
+    edges = [
+        (f"t{a}", f"t{b}", float(rng.integers(0, 12)))
+        for b in range(count)
+        for a in range(b)
+        if rng.random() < 0.35
+    ]
+    machines = tuple(
+        PlatformMachine(
+            f"m{i}", float(rng.choice([1.0, 2.0])), cores=2 if is_shared else 1,
+            boot=float(rng.choice([0.0, 3.0])) if is_shared else 0.0,
+        )
+        for i in range(3)
+    )  # fmt: skip
+    platform = Platform("drawn", machines, default=NetworkLink("", "", 1.0, 0.5))
+    return Problem.of(Workflow.of("drawn", tasks, edges), platform)
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(i, marks=pytest.mark.slow) for i in range(1, 40))])  # fmt: skip
+def test_the_optimum_of_a_solver_is_never_below_a_bound(seed, is_shared, monkeypatch):
+    monkeypatch.setattr(exact, "lower_bound", lambda _: 0.0)  # the solver proves it by itself
+    problem = random_case(seed, is_shared=is_shared)
+    plan = make("cp-sat:effort=5").plan(problem)
+    assert plan.notes["status"] == "optimal"
+    assert lower_bound(problem) <= plan.makespan * ROUNDING
 
 
 def test_no_tasks_take_no_time():

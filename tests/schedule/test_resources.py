@@ -9,7 +9,8 @@ from zenturio.errors import InputError
 from zenturio.schedule.algorithm import make
 from zenturio.schedule.formats.files import read_platform, write_platform
 from zenturio.schedule.model.evaluation import evaluate
-from zenturio.schedule.model.metrics import lower_bound, metrics
+from zenturio.schedule.model.lower_bounds import lower_bound
+from zenturio.schedule.model.metrics import metrics
 from zenturio.schedule.model.plan import Plan, check, faults
 from zenturio.schedule.model.platform import NetworkLink, Platform, PlatformMachine
 from zenturio.schedule.model.problem import Problem

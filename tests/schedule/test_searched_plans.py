@@ -15,7 +15,8 @@ from zenturio.errors import InputError, PlaceError
 from zenturio.schedule.algorithm import describe, make
 from zenturio.schedule.generators.generator import instance_of
 from zenturio.schedule.model.evaluation import makespans, problem_arrays, topological_orders
-from zenturio.schedule.model.metrics import METRICS, MetricCalculator, lower_bound, metrics
+from zenturio.schedule.model.lower_bounds import lower_bound
+from zenturio.schedule.model.metrics import METRICS, MetricCalculator, metrics
 from zenturio.schedule.model.plan import check
 from zenturio.schedule.model.platform import NetworkLink, Platform, PlatformMachine, identical
 from zenturio.schedule.model.problem import Problem

@@ -8,6 +8,7 @@ from zenturio.errors import InputError
 from zenturio.schedule.formats.files import read_workflow
 from zenturio.schedule.formats.task_times import (
     MeasuredTimes,
+    extrapolations,
     read_time_models,
     with_times,
     write_time_models,
@@ -86,6 +87,16 @@ def test_a_model_predicts_times_where_nothing_was_measured(tmp_path):
     assert flow.task(1).curve.seconds == (40_000, 20_000, 10_000)
     by = models(tmp_path, by={"program": "solve", "n": 200}, formula="3", values={})
     assert with_times(FLOW, by).workflow.work.tolist() == [1, 3, 1, 7, 9]
+
+
+def test_tasks_beyond_what_was_measured_are_told_with_the_range(tmp_path):
+    times = models(tmp_path, values={"n": [1, 100], "threads": [1]})
+    (message,) = extrapolations(FLOW, times)
+    assert "measured for n from 1 to 100" in message
+    assert "extrapolated for 1 task with n from 200 to 200, for example b" in message
+    assert extrapolations(FLOW, models(tmp_path, values={"n": [200, 100]})) == []
+    assert len(extrapolations(FLOW, models(tmp_path))) == 1  # from 1 to 9: three tasks at once
+    assert extrapolations(FLOW, MeasuredTimes("s", {"seconds": [1.0]}, [])) == []
 
 
 @pytest.mark.parametrize(

@@ -111,6 +111,7 @@ def schedule(
     from zenturio.errors import InputError
     from zenturio.schedule.commands import PlanRequest, plan_report
     from zenturio.schedule.formats.plan_json import plan_facts, write_plan
+    from zenturio.schedule.formats.task_times import extrapolations
     from zenturio.settings.schema import pairs
 
     if str(out) == "-":
@@ -133,6 +134,9 @@ def schedule(
         plan = request.plan()
         facts_json = plan_facts(plan) if json else None
     output.report(plan_report(plan))
+    if request.times is not None:
+        for message in extrapolations(plan.problem.workflow, request.times):
+            typer.echo(f"warning: {message}", err=True)
     if out is not None:
         write_plan(plan, out)
     if gantt is not None:

@@ -331,9 +331,12 @@ def _timed(flow: "Workflow", times: str) -> "Workflow":
     """*flow* with the times of --times; prints which tasks keep theirs."""
     if not times:
         return flow
-    from zenturio.schedule.formats.task_times import with_times
+    from zenturio.schedule.formats.task_times import extrapolations, with_times
 
-    timed = with_times(flow, read_times(times))
+    source = read_times(times)
+    timed = with_times(flow, source)
+    for message in extrapolations(flow, source):
+        typer.echo(f"warning: {message}", err=True)
     if timed.untimed:
         named = ", ".join(timed.untimed[:3]) + ", ..." * (len(timed.untimed) > 3)
         typer.echo(

@@ -188,14 +188,19 @@ class ModelledTimes:
     models: tuple[TimeModel, ...]
 
     def by_cores(self, task: WorkflowTask) -> Mapping[int, float]:
+        model = self.model_of(task)
+        return self._predicted(task, model, dict(task.point)) if model else {}
+
+    def model_of(self, task: WorkflowTask) -> TimeModel | None:
+        """Return the first model that is for *task*, or None."""
         point = {**dict(task.point), "task": task.name, "program": task.program}
         for model in self.models:
             if any(point.get(name) != value for name, value in model.by.items()):
                 continue
             if not {"task", "program"} & model.by.keys() and task.program != self.study:
                 continue
-            return self._predicted(task, model, dict(task.point))
-        return {}
+            return model
+        return None
 
     def _predicted(
         self, task: WorkflowTask, model: TimeModel, point: dict[str, Any]
@@ -218,6 +223,31 @@ class ModelledTimes:
                 )
             predicted[count] = float(value)
         return predicted
+
+
+def extrapolations(flow: Workflow, times: TaskTimes) -> list[str]:
+    """Return a message for each column of the models in *times* that tasks of *flow* go beyond.
+
+    A formula may say anything where nothing was measured.
+    """
+    if not isinstance(times, ModelledTimes):
+        return []
+    beyond: dict[tuple[str, float, float], list[tuple[float, str]]] = defaultdict(list)
+    for task in flow.tasks:
+        model = times.model_of(task) if task.kind == "job" else None
+        for name, measured in model.values.items() if model else ():
+            value = dict(task.point).get(name)
+            if not measured or name in CORES or not isinstance(value, int | float):
+                continue
+            low, high = min(measured), max(measured)
+            if not low <= value <= high:
+                beyond[name, low, high].append((value, task.name))
+    return [
+        f"{times.name} was measured for {name} from {low:g} to {high:g}; times are extrapolated "
+        f"for {len(tasks):,} task{'s' * (len(tasks) > 1)} with {name} from {min(tasks)[0]:g} to "
+        f"{max(tasks)[0]:g}, for example {tasks[0][1]}"
+        for (name, low, high), tasks in beyond.items()
+    ]
 
 
 def read_time_models(path: Path) -> ModelledTimes:

@@ -1,4 +1,4 @@
-"""Metrics of plans, plans of moldable tasks, and lower bounds of the makespan.
+"""Metrics of plans, and plans of moldable tasks.
 
 The metrics are those of section 4.3 of "Dynamic Scheduling of Scientific Workflow Applications on
 the Grid". They follow the critical path: from the task that ends last back to the predecessor whose
@@ -9,7 +9,6 @@ NaN.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, singledispatch
@@ -27,7 +26,6 @@ from zenturio.schedule.model.evaluation import (
 )
 from zenturio.schedule.model.plan import SLACK, Plan, faults
 from zenturio.schedule.model.problem import MoldableProblem, Problem
-from zenturio.schedule.model.resources import Resources
 from zenturio.schedule.model.workflow import Floats, Indices
 from zenturio.search.objective import Direction
 
@@ -436,198 +434,3 @@ def _shared_nodes(plan: MoldablePlan, slack: float) -> Iterator[str]:
     ):
         node = plan.problem.platform.machines[plan.node[earlier[i]]].name
         yield f"{names[task[earlier[i]]]} and {names[task[later[i]]]} overlap on {node}"
-
-
-_MAX_INTERVALS = 4_000_000
-"""Limit of tasks times interval starts; beyond it only some starts are tried."""
-_MAX_THRESHOLDS = 64
-"""Number of subsets tried for each level, chosen by the length of the paths behind them."""
-_MAX_EXACT = 2.0**40
-"""Whole numbers up to this value are added without rounding errors."""
-
-
-@dataclass(frozen=True, slots=True)
-class LowerBounds:
-    """Lower bounds of the makespan, by how they are derived."""
-
-    critical: float
-    """The longest path without transfers, each task at its fastest.
-
-    Predecessors or successors of a task that must share processors count together if that takes
-    longer."""
-    load: float
-    """The total work, spread evenly."""
-    crowded: float
-    """Work that must be done within some interval (Fernandez and Bussell, 1973)."""
-    level: float
-    """Tasks of a level cannot be split: two on one processor take twice as long."""
-
-    @property
-    def best(self) -> float:
-        """The largest of the bounds."""
-        return max(self.critical, self.load, self.crowded, self.level)
-
-
-def lower_bounds(problem: Problem) -> LowerBounds:
-    """Return lower bounds of the makespan of every plan of *problem*."""
-    if not problem.tasks:
-        return LowerBounds(0.0, 0.0, 0.0, 0.0)
-    if problem.resources is not None:
-        return _bounds_by_capacity(problem, problem.resources)
-    fastest: Floats = problem.work * problem.pace.min(axis=1)[problem.row]
-    # Bounds that ignore transfers stay valid: transfers only lengthen a plan.
-    unit = _equal_task_times(problem)
-    head, tail = _heads_and_tails(problem, fastest, unit)
-    critical = float((head + fastest + tail).max())
-    has_whole_times = _has_whole_times(problem)
-    bounds = (
-        critical,
-        _load_bound(problem, fastest),
-        _interval_bound(problem, fastest, head, tail, critical),
-        _level_bound(problem, fastest, unit, head, tail),
-    )
-    # Times may carry rounding errors: subtract a little before rounding up to a whole makespan.
-    return LowerBounds(
-        *(float(math.ceil(bound - 1e-9)) if has_whole_times else bound for bound in bounds)
-    )
-
-
-def _bounds_by_capacity(problem: Problem, resources: Resources) -> LowerBounds:
-    """Return bounds where tasks share machines: the longest path, and the use of each resource.
-
-    A machine offers its cores from its boot on, so the work of all tasks needs at least as long as
-    all machines together; tasks for which a machine is no place count elsewhere.
-    """
-    fastest: Floats = problem.work * problem.pace.min(axis=1)[problem.row]
-    fits = np.isfinite(problem.pace)
-    boots = np.where(fits, resources.boot, np.inf).min(axis=1)[problem.row]
-    order, before = problem.order, problem.before
-    end = np.zeros(problem.tasks)
-    for task in order.tolist():
-        end[task] = max(end[before.of(task)].max(initial=0.0), boots[task]) + fastest[task]
-    load = 0.0
-    for kind in range(resources.need.shape[1]):
-        need = resources.need[:, kind]
-        capacity = resources.capacity[:, kind]
-        if need.any() and np.isfinite(capacity).all():
-            work = float(need @ fastest)
-            load = max(load, _filled_at(resources.boot, capacity, work))
-    return LowerBounds(float(end.max()), load, 0.0, 0.0)
-
-
-def _filled_at(boot: Floats, capacity: Floats, work: float) -> float:
-    """Return when machines that start after *boot* have offered *work* units of a resource."""
-    if not work:
-        return 0.0
-    order = np.argsort(boot)
-    total = np.cumsum(capacity[order])
-    offered = np.cumsum(capacity[order] * boot[order])
-    # With the first k machines, work is offered until (work + sum of c b) / sum of c.
-    with np.errstate(divide="ignore", invalid="ignore"):
-        times = np.where(total > 0, (work + offered) / total, np.inf)
-    return float(times.min())
-
-
-def lower_bound(problem: Problem) -> float:
-    """Return the largest lower bound of the makespan, in seconds."""
-    return lower_bounds(problem).best
-
-
-def gap(makespan: float, bound: float) -> float:
-    """Return by which share of *bound* a plan may at most be longer than the optimum."""
-    return max(0.0, makespan / bound - 1) if bound else 0.0
-
-
-def _heads_and_tails(problem: Problem, fastest: Floats, unit: Floats) -> tuple[Floats, Floats]:
-    """Return the least time from the start to each task, and from its end to the end of all."""
-    from zenturio.schedule.kernels.dispatching import earliest_starts  # noqa: PLC0415 - loads Numba
-
-    count = len(_fastest(problem))
-    order = problem.order.astype(np.uint32)
-    head, tail = (
-        earliest_starts(
-            order[::direction],
-            links.start.astype(np.uint64),
-            links.task.astype(np.uint32),
-            problem.work,
-            fastest,
-            unit,
-            count,
-        )
-        for direction, links in ((1, problem.before), (-1, problem.after))
-    )
-    return head, tail
-
-
-def _has_whole_times(problem: Problem) -> bool:
-    """Return whether all times are whole numbers; then every makespan is whole, too."""
-    moves = problem.latency.any() or (problem.slowness.any() and problem.workflow.data.any())
-    if moves or problem.work.sum() * _finite_paces(problem).max() > _MAX_EXACT:
-        return False
-    times = np.unique(problem.work)[:, None] * np.unique(_finite_paces(problem))
-    return bool((times == np.floor(times)).all())
-
-
-def _finite_paces(problem: Problem) -> Floats:
-    pace = problem.pace[np.unique(problem.row)]
-    return pace[np.isfinite(pace)]
-
-
-def _fastest(problem: Problem) -> Floats:
-    """Return for each processor the least pace of any task there."""
-    paces: Floats = problem.pace[np.unique(problem.row)].min(axis=0)
-    return paces[np.isfinite(paces)]
-
-
-def _load_bound(problem: Problem, fastest: Floats) -> float:
-    pace = _fastest(problem)
-    even = float(fastest.sum()) / len(pace)
-    speed = float((1 / pace).sum()) if pace.all() else math.inf
-    return max(even, float(problem.work.sum()) / speed)
-
-
-def _interval_bound(
-    problem: Problem, fastest: Floats, head: Floats, tail: Floats, critical: float
-) -> float:
-    from zenturio.schedule.kernels.dispatching import interval_excess  # noqa: PLC0415 - loads Numba
-
-    nonzero = fastest > 0
-    first, length = head[nonzero], fastest[nonzero]
-    last = (critical - tail - fastest)[nonzero]
-    begins = np.unique(np.concatenate([first, last]))
-    step = max(1, -(-len(begins) * len(first) // _MAX_INTERVALS))
-    excess = float(interval_excess(first, last, length, begins[::step], len(_fastest(problem))))
-    return critical + excess
-
-
-def _equal_task_times(problem: Problem) -> Floats:
-    """Return the shortest times for 1, 2, ... equal tasks, up to the largest level or fan-out."""
-    from zenturio.schedule.kernels.dispatching import equal_task_times  # noqa: PLC0415 - loads Numba
-
-    links = problem.before.start, problem.after.start
-    max_tasks = max(
-        np.bincount(problem.workflow.level).max(), *(np.diff(starts).max() for starts in links)
-    )
-    times: Floats = equal_task_times(_fastest(problem), max_tasks)
-    return times
-
-
-def _level_bound(
-    problem: Problem, fastest: Floats, unit: Floats, head: Floats, tail: Floats
-) -> float:
-    """Return the best bound from tasks of one level that are done together.
-
-    For some tasks of a level: the earliest start of any, plus their joint time, plus the shortest
-    path behind any.
-    """
-    from zenturio.schedule.kernels.dispatching import joint_time  # noqa: PLC0415 - loads Numba
-
-    level, count = problem.workflow.level, len(_fastest(problem))
-    order = np.lexsort((-tail, level))
-    best = 0.0
-    for row in np.split(order, np.flatnonzero(np.diff(level[order])) + 1):
-        for stop in np.unique(np.linspace(1, len(row), _MAX_THRESHOLDS).astype(int)):
-            subset = row[:stop]
-            joint = float(joint_time(subset, problem.work, fastest, unit, count))
-            best = max(best, float(head[subset].min()) + joint + float(tail[row[stop - 1]]))
-    return best

@@ -11,7 +11,7 @@ import numpy as np
 from zenturio.errors import PlaceError
 from zenturio.install_hint import extra_hint
 from zenturio.schedule.algorithm import Kind
-from zenturio.schedule.model.metrics import gap, lower_bound
+from zenturio.schedule.model.lower_bounds import gap, lower_bound
 from zenturio.schedule.model.plan import Plan
 from zenturio.schedule.model.problem import MAX_SECONDS, Problem
 from zenturio.schedule.model.resources import Resources

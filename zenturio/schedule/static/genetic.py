@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from zenturio.schedule.algorithm import Kind
 from zenturio.schedule.model.evaluation import evaluate, problem_arrays, topological_orders
-from zenturio.schedule.model.metrics import METRICS, MetricCalculator, gap, lower_bound, metric
+from zenturio.schedule.model.lower_bounds import gap, lower_bound
+from zenturio.schedule.model.metrics import METRICS, MetricCalculator, metric
 from zenturio.schedule.model.plan import Plan
 from zenturio.schedule.model.problem import Problem
 from zenturio.schedule.model.resources import no_capacities

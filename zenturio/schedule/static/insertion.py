@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from zenturio.schedule.algorithm import Kind
-from zenturio.schedule.model.metrics import gap, lower_bound
+from zenturio.schedule.model.lower_bounds import gap, lower_bound
 from zenturio.schedule.model.plan import Plan
 from zenturio.schedule.model.problem import Problem
 from zenturio.schedule.static.genetic import (

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from zenturio.schedule.algorithm import Kind, make
-from zenturio.schedule.model.metrics import gap, lower_bound
+from zenturio.schedule.model.lower_bounds import gap, lower_bound
 from zenturio.schedule.model.plan import Plan
 from zenturio.schedule.model.problem import Problem
 from zenturio.schedule.simulate.network import SharedNetwork
