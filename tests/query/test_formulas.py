@@ -195,7 +195,15 @@ FORMULAS = {
 }
 
 NO_FORMULAS = {
-    "zenturio.experiment.aggregates": {"total", "mean", "median", "quantile_share"},
+    "zenturio.experiment.aggregates": {
+        "total",
+        "mean",
+        "mean_ranks",
+        "median",
+        "quantile_share",
+        "outside_median_interval",
+        "default_aggregate",
+    },
     "zenturio.experiment.signed_ranks": {"decide_in_looks", "is_clear"},
     "zenturio.query.statistics": {"interval_end", "mean", "median", "total", "deviation"},
     "zenturio.query.fit_certainty": set(),
