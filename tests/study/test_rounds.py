@@ -116,6 +116,19 @@ def test_a_first_run_begins_no_second_round(study, opened):
     assert [each.number for each in opened().rounds("counted")] == [1]
 
 
+def test_what_never_failed_is_measured_again_in_no_round_of_failures(study, opened):
+    study.run()
+    assert study.run(again=True, only=["failed"])[1:] == (0, 0, ())
+    assert [each.number for each in opened().rounds("counted")] == [1]
+
+
+def test_a_round_without_results_is_named_with_those_that_have_some(study, opened):
+    study.run()
+    with pytest.raises(InputError, match="round 7 has no results") as refused:
+        totals(opened(), round=7)
+    assert "rounds with results: 1" in str(refused.value)
+
+
 def test_a_round_that_was_stopped_goes_on(study, opened):
     study.run()
 

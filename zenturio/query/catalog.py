@@ -172,7 +172,7 @@ ResultCounts = tuple[dict[str, int], RowFilter, frozenset[int], frozenset[int]]
 
 
 def count_results(reader: SnapshotReader, version: int, choice: RowChoice) -> ResultCounts:
-    """Count the results of *choice*; InputError where it names no kind of machine that has any.
+    """Count the results of *choice*; InputError where no kind of machine or round it names has any.
 
     The study's counters tell, unless only the newest of several rounds are chosen.
     """
@@ -184,6 +184,12 @@ def count_results(reader: SnapshotReader, version: int, choice: RowChoice) -> Re
         )
     ]
     machine = _machine(reader, choice.machine, {row[1] for row in rows}) if choice.machine else None
+    measured = {row[2] for row in rows}
+    if measured and isinstance(choice.round, int) and choice.round not in measured:
+        raise InputError(
+            f"round {choice.round} has no results",
+            hint=f"rounds with results: {', '.join(map(str, sorted(measured)))}",
+        )
     chosen = [row for row in rows if machine in (None, row[1]) and _of_round(choice, row[2])]
     row_filter = RowFilter(machine, choice.round)
     rounds = {row[2] for row in chosen}

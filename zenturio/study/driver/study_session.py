@@ -15,7 +15,7 @@ from zenturio.errors import Diagnostic, ExpressionError, InputError, NotFoundErr
 from zenturio.execute.executor import Executor, ScreensExperiments, machines_of
 from zenturio.execute.machines import check_requirements
 from zenturio.experiment import Experiment, ExperimentGenerator, MachineKind, Outcome
-from zenturio.experiment.experiment import Kinds, value_at
+from zenturio.experiment.experiment import SUCCEEDED, Kinds, value_at
 from zenturio.experiment.identity import ask_versions
 from zenturio.expression import Expression, Value, parse, text_of
 from zenturio.failpoints import Failpoint
@@ -412,7 +412,10 @@ class StudySession:
             return None, ()
         try:
             newest = self.repository.rounds(self.study)[-1]
-            if not self.repository.count_results(self.study):
+            counts = self.repository.count_results(self.study)
+            if self.only == {"failed"}:
+                counts = tuple(each for each in counts if each.status not in SUCCEEDED)
+            if not counts:
                 return None, ()  # there is nothing to be measured again
         except NotFoundError:
             return None, ()
