@@ -23,6 +23,7 @@ SMALLEST = {
     "identity": "--sizes 3 100 --rounds 1",
     "launch": "--runs 4 --rounds 1",
     "long_runs": "--sizes 10 --inline 10 --rounds 1",
+    "luck": "--problems tiles-small --seeds 2 --trials 10",
     "layout": "--size 1000 --batch 500 --sqlite {tmp}",
     "moldable": "--seeds 2",
     "online": "--seeds 1 --times 1",

@@ -321,8 +321,8 @@ def test_a_database_that_a_run_creates_during_a_restore_is_not_replaced(tmp_path
     backup = maintenance.backup(path, tmp_path / "copy")
     copy = sqlite.SQLite.copy
 
-    def copy_beside_a_run(dialect, target):
-        copy(dialect, target)
+    def copy_beside_a_run(dialect, target, *step):
+        copy(dialect, target, *step)
         (tmp_path / "b.db").write_bytes(b"of a run")
 
     monkeypatch.setattr(sqlite.SQLite, "copy", copy_beside_a_run)

@@ -39,8 +39,8 @@ class Counters:
             file = -1
             for flags in (0, 0x60):  # in user mode alone where the kernel's is not allowed
                 if file < 0:
-                    request = struct.pack("=IIQQQQQIIQ", kind, 64, config, 0, 0, 3, flags, 0, 0, 0)
-                    file = libc.syscall(call, request, ctypes.c_long(0), none, none, close)
+                    asked = struct.pack("=IIQQQQQIIQ", kind, 64, config, 0, 0, 3, flags, 0, 0, 0)
+                    file = libc.syscall(call, asked, ctypes.c_long(0), none, none, close)
             self.files.append(file)
         self.begun: list[float] = []
 
@@ -162,8 +162,8 @@ def overhead(events: tuple[tuple[str, int, int, float], ...], calls: dict[str, i
         empty.events, empty.calls, empty.counted = events, calls, [0.0] * len(events)
         for _ in range(20):
             begin(empty).leave()
-        measured = (empty.span, empty.wall, empty.cpu, *empty.counted)
-        least = [min(least[i], measured[i] / 20) for i in range(len(least))]
+        told = (empty.span, empty.wall, empty.cpu, *empty.counted)
+        least = [min(least[i], told[i] / 20) for i in range(len(least))]
         own.counters.pop(empty, None)
         own.rounds.pop(empty, None)
     return least
