@@ -162,7 +162,8 @@ class Abused:
                 while not getattr(self, actions[-1])():  # nobody is there yet who could be killed
                     time.sleep(GLANCE)
                     self.drive()
-                    if not self.seen:
+                    # Until all is accepted: then nobody but loading drivers can be killed, and is.
+                    if len(self.seen) < self.count:
                         self.look()
                 self.done[actions.pop()] += 1
         finally:
