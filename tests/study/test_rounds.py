@@ -124,9 +124,13 @@ def test_what_never_failed_is_measured_again_in_no_round_of_failures(study, open
 
 def test_a_round_without_results_is_named_with_those_that_have_some(study, opened):
     study.run()
-    with pytest.raises(InputError, match="round 7 has no results") as refused:
-        totals(opened(), round=7)
-    assert "rounds with results: 1" in str(refused.value)
+    for ask in (
+        lambda: totals(opened(), round=7),
+        lambda: best(opened(), "counted", 1, "MINIMIZE total", rows=RowChoice(round=7)),
+    ):
+        with pytest.raises(InputError, match="round 7 has no results") as refused:
+            ask()
+        assert "rounds with results: 1" in str(refused.value)
 
 
 def test_a_round_that_was_stopped_goes_on(study, opened):

@@ -34,7 +34,7 @@ from zenturio.query.sql_fragments import (
 from zenturio.query.sql_writer import register_functions
 from zenturio.record import EXPERIMENT_STATES, SEED_KIND, Repository, codec
 from zenturio.record.codec import Form
-from zenturio.record.entities import NEWEST, RowChoice, RowFilter, machine_named
+from zenturio.record.entities import NEWEST, RowChoice, RowFilter, check_round, machine_named
 from zenturio.record.sql_names import with_parts
 
 if TYPE_CHECKING:
@@ -184,12 +184,7 @@ def count_results(reader: SnapshotReader, version: int, choice: RowChoice) -> Re
         )
     ]
     machine = _machine(reader, choice.machine, {row[1] for row in rows}) if choice.machine else None
-    measured = {row[2] for row in rows}
-    if measured and isinstance(choice.round, int) and choice.round not in measured:
-        raise InputError(
-            f"round {choice.round} has no results",
-            hint=f"rounds with results: {', '.join(map(str, sorted(measured)))}",
-        )
+    check_round(choice.round, {row[2] for row in rows})
     chosen = [row for row in rows if machine in (None, row[1]) and _of_round(choice, row[2])]
     row_filter = RowFilter(machine, choice.round)
     rounds = {row[2] for row in chosen}

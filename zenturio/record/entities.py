@@ -427,6 +427,15 @@ def machine_named(text: str, labels: Collection[str]) -> str:
     raise InputError(f"--machine {text}: no kind of machine with results matches", hint=hint)
 
 
+def check_round(choice: RoundChoice, measured: Collection[int]) -> None:
+    """Raise InputError where *choice* is a round without results, and others have some."""
+    if isinstance(choice, int) and measured and choice not in measured:
+        raise InputError(
+            f"round {choice} has no results",
+            hint=f"rounds with results: {', '.join(map(str, sorted(measured)))}",
+        )
+
+
 def round_notes(counts: Mapping[int, int]) -> tuple[str, ...]:
     """Return the note on an answer that has results of several rounds."""
     if len(counts) < 2:

@@ -34,6 +34,7 @@ from zenturio.record.entities import (
     ColumnPage,
     ColumnRequest,
     RowChoice,
+    check_round,
     machine_named,
     round_notes,
 )
@@ -250,6 +251,8 @@ def best(
         ranking = _best_in_copy(repository, study, count, names, goals[0], aggregates[0])
         if ranking is not None:
             return ranking
+    if isinstance(rows.round, int):
+        check_round(rows.round, {each.round for each in repository.count_results(study)})
     points = _MeasuredPoints(names, goals, apart=rows.round == "all")
     for page in repository.column_pages(study, request):
         points.add(page)
