@@ -366,15 +366,18 @@ def listen_at(path: Path, service: pwd.struct_passwd) -> socket.socket:
     """Return a socket that *service* alone can reach, in a folder that root alone can write to."""
     path.parent.mkdir(0o755, parents=True, exist_ok=True)
     check_folder(path.parent.resolve())
-    path.unlink(missing_ok=True)
+    # Under its name only once it listens: whoever finds it there can connect.
+    fresh = path.with_name(f"{path.name}.new")
+    fresh.unlink(missing_ok=True)
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     before = os.umask(0o177)
     try:
-        listening.bind(str(path))
+        listening.bind(str(fresh))
     finally:
         os.umask(before)
-    os.chown(path, service.pw_uid, -1, follow_symlinks=False)
+    os.chown(fresh, service.pw_uid, -1, follow_symlinks=False)
     listening.listen(64)
+    fresh.replace(path)
     return listening
 
 
