@@ -41,6 +41,7 @@ import subprocess
 import sys
 import time
 import venv
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -357,9 +358,13 @@ def main() -> None:
         print(f"{options.slots} slots were busy: {busy}")
 
 
-if __name__ == "__main__":
-    # One thread for each: matrices here are small, and peers get no more.
+def run_in_one_thread(main: Callable[[], None]) -> None:
+    """Call *main*, in a new process if matrices would use more threads: small ones need one."""
     if os.environ.get("OPENBLAS_NUM_THREADS") != "1":
         os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         os.execv(sys.executable, [sys.executable, *sys.argv])
     main()
+
+
+if __name__ == "__main__":
+    run_in_one_thread(main)

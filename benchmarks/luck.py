@@ -13,14 +13,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
-import sys
 import time
 from dataclasses import replace
 
 from contest.problems import DEVELOPED, PROBLEMS, REPORTED
-from engines import TrueCosts, space_of
+from engines import TrueCosts, run_in_one_thread, space_of
 
 import zenturio as zen
 from zenturio.search.kriging_search import expected_best
@@ -69,8 +67,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    # One thread: matrices here are small.
-    if os.environ.get("OPENBLAS_NUM_THREADS") != "1":
-        os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        os.execv(sys.executable, [sys.executable, *sys.argv])
-    main()
+    run_in_one_thread(main)

@@ -251,11 +251,11 @@ def strings(application: Application) -> Iterator[Diagnostic]:
         hole = replacement.hole
         if hole and _is_by_default(hole) and _BARE_WORD.fullmatch(replacement.target):
             directives.setdefault(hole.place, []).append(replacement)
-    for each_of in directives.values():
-        in_code = any(replacement.context == "code" for replacement in each_of)
+    for same_directive in directives.values():
+        in_code = any(replacement.context == "code" for replacement in same_directive)
         inside = [
             replacement
-            for replacement in each_of
+            for replacement in same_directive
             if replacement.context in _STRINGS and (in_code or not _is_whole(replacement.place))
         ]
         if inside:
@@ -269,8 +269,8 @@ def repeated_numbers(application: Application) -> Iterator[Diagnostic]:
         hole = replacement.hole
         if hole and _is_by_default(hole) and _PLAIN_NUMBER.fullmatch(replacement.target):
             directives.setdefault(hole.place, []).append(replacement)
-    for each_of in directives.values():
-        lines = list(dict.fromkeys((r.place.file, r.place.line) for r in each_of))
+    for same_directive in directives.values():
+        lines = list(dict.fromkeys((r.place.file, r.place.line) for r in same_directive))
         if len(lines) < 2:
             continue
         shown = ", ".join(
@@ -278,8 +278,8 @@ def repeated_numbers(application: Application) -> Iterator[Diagnostic]:
             for file, line in lines[:5]
         ) + (", ..." if len(lines) > 5 else "")
         yield Diagnostic(
-            f"{each_of[0].target} is replaced on {len(lines)} lines: {shown}",
-            each_of[0].hole.place if each_of[0].hole else each_of[0].place,
+            f"{same_directive[0].target} is replaced on {len(lines)} lines: {shown}",
+            same_directive[0].hole.place if same_directive[0].hole else same_directive[0].place,
             "if only one is meant, put BEGIN behind the set and ZEN$ END behind its line; MATCH"
             " WORD says that all are meant",
             severity="warning",

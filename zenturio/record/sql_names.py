@@ -49,19 +49,19 @@ def check_names(name: str, definition: StudyDefinition) -> None:
     fields = (*definition.parameters, *definition.metrics)
     diagnostics = [
         Diagnostic(f"{n!r} cannot be a name", hint="a name is not empty and holds no NUL byte")
-        for n in (name, *(each.name for each in fields))
+        for n in (name, *(column.name for column in fields))
         if not is_storable(n)
     ]
     unique_names: set[str] = set()
-    for each in fields:
-        if each.name in unique_names:
+    for column in fields:
+        if column.name in unique_names:
             diagnostics.append(
                 Diagnostic(
-                    f"{each.name!r} names two parameters or metrics of study {name!r}",
+                    f"{column.name!r} names two parameters or metrics of study {name!r}",
                     hint="rename one of them",
                 )
             )
-        unique_names.add(each.name)
+        unique_names.add(column.name)
     if diagnostics:
         raise InputError.all(diagnostics)
 

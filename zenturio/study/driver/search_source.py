@@ -277,10 +277,10 @@ class ArrivalOrder:
         """Follow the other search no longer, nor this one's record if that is all; as `take`."""
         if self.left_at is None:
             self.left_at = self._followed
-        left = [run for run in self._expected if run not in self._recorded] or self._expected
-        for run in set(left) - self._held.keys():
+        unrecorded = [run for run in self._expected if run not in self._recorded]
+        dropped = set(unrecorded or self._expected)
+        for run in dropped - self._held.keys():
             del self._turns[run]
-        dropped = set(left)
         self._expected = deque(run for run in self._expected if run not in dropped)
         yield from self._released()
 
@@ -477,7 +477,7 @@ class SearchSource:
             )
         self._go_on(point)
         # Others may have waited for this point to be compared with it.
-        for waiting in [p for p, each in self._away.items() if each.runs.is_idle]:
+        for waiting in [p for p, trial in self._away.items() if trial.runs.is_idle]:
             self._go_on(waiting)
 
     def _go_on(self, point: Point) -> None:
@@ -511,17 +511,17 @@ class SearchSource:
         repeats: Sequence[tuple[float | None, ...] | None],
     ) -> None:
         if self._race:
-            values = [each[0] for each in repeats if each]
-            self._race.complete(number, [value for value in values if value is not None])
+            first_goal = [goal_scores[0] for goal_scores in repeats if goal_scores]
+            self._race.complete(number, [value for value in first_goal if value is not None])
         self.loop.tell(number, scores)
 
     def _ask(self) -> bool:
         """Return whether the search had something new: what is cached is told at once."""
         has_cached = False
-        asked = self.loop.ask(1)
-        if not asked and self._has_left_order():
+        proposed = self.loop.ask(1)
+        if not proposed and self._has_left_order():
             return True
-        for number, point in asked:
+        for number, point in proposed:
             if point in self._away:
                 self._away[point].numbers.append(number)
                 continue
@@ -562,7 +562,7 @@ class SearchSource:
         order = self.arrivals
         if order is None or order.expected is None or self.loop.is_over:
             return False
-        if any(self._run(each) == order.expected for each, _ in self._points.values()):
+        if any(self._run(run) == order.expected for run, _ in self._points.values()):
             return False
         for experiment, outcome in order.leave():
             self._complete_twins(experiment, outcome)
@@ -768,8 +768,8 @@ def _measured(
         for row, machine in enumerate(page.machines):
             values = {name: column[row] for name, column in page.parameters.items()}
             metrics = {name: column[row] for name, column in page.metrics.items()}
-            known = {name: value for name, value in metrics.items() if value is not None}
-            number = score_of_values(goal.expression, {**values, **scalars(known)})
+            measured = {name: value for name, value in metrics.items() if value is not None}
+            number = score_of_values(goal.expression, {**values, **scalars(measured)})
             if number is not None:
                 yield machine, tuple(values[name] for name in names), number
 

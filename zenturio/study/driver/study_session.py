@@ -414,7 +414,7 @@ class StudySession:
             newest = self.repository.rounds(self.study)[-1]
             counts = self.repository.count_results(self.study)
             if self.only == {"failed"}:
-                counts = tuple(each for each in counts if each.status not in SUCCEEDED)
+                counts = tuple(count for count in counts if count.status not in SUCCEEDED)
             if not counts:
                 return None, ()  # there is nothing to be measured again
         except NotFoundError:

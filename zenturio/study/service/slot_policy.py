@@ -19,7 +19,7 @@ from zenturio.errors import InputError, did_you_mean
 from zenturio.priorities import WaitingWorkflow
 from zenturio.settings.schema import setting
 
-POLICIES = tuple(each for each in priorities.POLICIES if each != "basic")
+POLICIES = tuple(name for name in priorities.POLICIES if name != "basic")
 """All but the one that decides nothing."""
 UNKNOWN = 1.0
 """Seconds that an experiment is taken to last while none of any study has ended."""
