@@ -366,7 +366,7 @@ def unquoted(application: Application) -> Iterator[Diagnostic]:
                 variables = _code_words(file)
                 bare = [word for word in words if not _may_be_code(word, variables)]
                 if bare:
-                    yield _unquoted(file, assignment, texts, bare, number)
+                    yield _unquoted(file, assignment, texts, bare[0], number)
 
 
 def _quoted_line(file: Annotated, assignment: Assignment) -> int | None:
@@ -392,20 +392,28 @@ def _code_words(file: Annotated) -> set[str]:
 
 def _may_be_code(word: str, variables: set[str]) -> bool:
     """Whether the language may know the word: a variable of the file, or a literal such as None."""
-    if _PLAIN_NUMBER.fullmatch(word) or word.lower() in _LITERALS:
-        return True
-    return any(match[0] in variables for match in _CODE_WORD.finditer(word))
+    return _is_literal(word) or any(m[0] in variables for m in _CODE_WORD.finditer(word))
+
+
+def _is_literal(word: str) -> bool:
+    return bool(_PLAIN_NUMBER.fullmatch(word)) or word.lower() in _LITERALS
 
 
 def _unquoted(
-    file: Annotated, assignment: Assignment, texts: Sequence[str], bare: Sequence[str], number: int
+    file: Annotated, assignment: Assignment, texts: Sequence[str], bare: str, number: int
 ) -> Diagnostic:
     quoted = _quoted_text(assignment).search(file.source.lines[number])
     assert quoted is not None, "the line was found by this pattern"
     quote, around = (quoted[1], "'" if quoted[1] == '"' else '"')
-    elements = [f"{around}{quote}{t}{quote}{around}" if t in bare else t for t in texts]
+    # One of the words is surely a text: then the others are, too, though the file has their names.
+    elements = [
+        f"{around}{quote}{text}{quote}{around}"
+        if _WORD_OF_TEXT.fullmatch(text) and not _is_literal(text)
+        else text
+        for text in texts
+    ]
     written = ", ".join(elements[:_MOST_QUOTED]) + (", ..." if len(texts) > _MOST_QUOTED else "")
-    line = file.dialect.assign(assignment.target, bare[0])
+    line = file.dialect.assign(assignment.target, bare)
     message = f"this writes {line}, without the quotes that line {number + 1} has"
     hint = f"write the quotes into the set: ASSIGN {assignment.target} = {{ {written} }}"
     body = assignment.line.body
