@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import pytest
 from hypothesis import given
@@ -476,7 +477,7 @@ def test_what_is_written_as_a_declaration_is_read_as_it(
     assert found.default == (default.strip('"') if default is not None else None)
 
 
-VALUES = (1, 2, 2.0, 3, "a", "b", "c", "2", True, False, None, [2], {"a": 2})
+VALUES = (1, 2, 2.0, 3, math.nan, "a", "b", "c", "2", True, False, None, [2], {"a": 2})
 
 
 @pytest.mark.parametrize(
@@ -492,8 +493,7 @@ VALUES = (1, 2, 2.0, 3, "a", "b", "c", "2", True, False, None, [2], {"a": 2})
 def test_members_of_json_compare_with_their_own_kind_alone(literal, less, equal, more):
     others = [value for value in VALUES if repr(value) not in map(repr, equal)]
     true = {"==": equal, "!=": others, "<": less, ">": more}
-    is_ordered = bool(less)
-    true |= {"<=": [*less, *equal] * is_ordered, ">=": [*equal, *more] * is_ordered}
+    true |= {"<=": [*less, *equal], ">=": [*equal, *more]}
     for operator, expected in true.items():
         accepts = JsonFilter((), operator, literal).accepts
         found = [value for value in VALUES if accepts(value)]

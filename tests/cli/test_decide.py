@@ -55,6 +55,14 @@ def test_two_versions_are_run_and_compared(project):
     assert "at most 5% that any of these words is wrong" in again
 
 
+def test_a_measurement_whose_runs_all_fail_ends_after_two_blocks(project):
+    (project / "timed.py").write_text(PROGRAM.replace("print(", "raise SystemExit("))
+    told = zen("noise", "timed.py", cwd=project, code=3)
+    assert "one at a time, after one of each that does not count" in told.err
+    assert "stopped: no run of the first 2 blocks had a value" in told.err
+    assert told.out.startswith("6 x exit 1")
+
+
 def test_the_gate_of_a_slower_program_exits_with_7_and_writes_reports(project):
     told = zen(
         "gate", "timed.py", "--baseline", "main", "-o", "a.md", "-o", "a.xml", "-o", "a.json",

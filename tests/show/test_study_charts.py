@@ -170,3 +170,11 @@ def test_too_many_groups_are_refused_with_what_to_do(repository, monkeypatch):
 def test_a_text_is_no_height(repository):
     with pytest.raises(InputError, match="'said' holds text"):
         draw_chart(repository, ChartQuery.of(studies="one", x="n", y="said"))
+
+
+@pytest.mark.parametrize("declared", ["real", None])
+def test_a_metric_of_failed_experiments_alone_has_nothing_to_draw(repository, declared):
+    failed = [({"n": n, "solver": "cg", "select": 1.0}, {}, {"status": "failed"}) for n in (1, 2)]
+    enter(repository, "failed", StudyDefinition(PARAMETERS, (Field("time", declared),)), failed)
+    with pytest.raises(InputError, match="nothing to draw: no row has a number for 'time'"):
+        draw_chart(repository, ChartQuery.of(studies="failed", x="n", y="time"))

@@ -319,17 +319,14 @@ class JsonFilter:
         """Whether *value* compares so with the literal: numbers with numbers alone."""
         if _family(value) is not _family(self.literal):
             return self.operator == "!="
+        equal = bool(value == self.literal)
         if self.operator in ("==", "!="):
-            return bool(value == self.literal) is (self.operator == "==")
-        if not isinstance(value, int | float | str) or isinstance(value, bool):
-            return False
-        below, equal = bool(value < self.literal), bool(value == self.literal)
-        return {
-            "<": below,
-            "<=": below or equal,
-            ">": not below and not equal,
-            ">=": not below,
-        }[self.operator]
+            return equal is (self.operator == "==")
+        is_ordered = isinstance(value, int | float | str) and not isinstance(value, bool)
+        return (equal and self.operator in ("<=", ">=")) or (
+            is_ordered
+            and bool(value < self.literal if self.operator[0] == "<" else value > self.literal)
+        )
 
 
 JsonStep: TypeAlias = "str | int | JsonFilter | None"

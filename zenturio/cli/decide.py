@@ -309,13 +309,15 @@ def _paired_options(
         read_time(budget),
         settle,
         output.command_given(verb),
-        planned=lambda plan: None if json else typer.echo(_plan(plan), err=True),
+        planned=lambda plan: None if json else typer.echo(_plan(plan, warmup), err=True),
     )
 
 
-def _plan(plan: Any) -> str:
+def _plan(plan: Any, warmup: bool) -> str:
     resumed = f", {plan.cached:,} of them measured already" if plan.cached else ""
-    return f"study {plan.study}: at most {plan.experiments:,} experiments{resumed}, one at a time"
+    first = ", after one of each that does not count" if warmup else ""
+    work = f"at most {plan.experiments:,} experiments{resumed}, one at a time{first}"
+    return f"study {plan.study}: {work}"
 
 
 def _run_comparison(
@@ -503,6 +505,10 @@ def _running(db: str | None) -> "Iterator[tuple[Repository, ProgressLine]]":
 def _end_where_incomplete(result: "PairedResult", db: str | None) -> None:
     """Exit where the run was interrupted, or where a version failed at a point."""
     end_if_stopped(result.summary)
+    if result.measured.is_hopeless:
+        typer.echo(
+            f"stopped: no run of the first {result.measured.reached} blocks had a value", err=True
+        )
     if result.summary.failures:
         output.print_failures(result.summary.failures, result.study.name, db)
         points = range(len(result.study.points))

@@ -327,6 +327,11 @@ def varying_parameters(
 
 
 def _check(column: StudyColumn, kind: Aggregate) -> None:
+    if not column.forms and column.role == "metric":
+        raise InputError(
+            f"nothing to draw: no row has a number for {column.name!r}",
+            hint="check the failures of the study, and the condition",
+        )
     if not column.number and kind != "count":
         raise InputError(f"{column.name!r} holds text; what is drawn must be numbers")
 

@@ -67,7 +67,7 @@ PAGES = {
     "schedule-graph": "/schedule?show=graph",
     "reports": "/report",
     "report": "/report/of/Solvers",
-    "report-add": "/report/add?picture=chart&study=matmul&kind=line",
+    "report-add": "/report/add?chart=chart&study=matmul&kind=line",
 }
 
 

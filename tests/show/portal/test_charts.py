@@ -101,7 +101,7 @@ def test_a_seed_may_be_any_number(portal):
 def test_a_report_of_a_look_that_is_not_there_says_so(portal):
     assert portal.get("/report/of/nothing").status_code == 404
     assert portal.get("/report/of/..%2F..%2Fetc").status_code in (400, 404)
-    assert portal.get("/report/add", params={"picture": "sql"}).status_code == 404
+    assert portal.get("/report/add", params={"chart": "sql"}).status_code == 404
 
 
 def test_before_anything_was_run_the_pages_say_so(tmp_path):

@@ -62,6 +62,10 @@ MakeVersion = Callable[[str, int, int, RunPosition], Experiment]
 """Makes the experiment of a label, the number of a point, and a block."""
 
 
+HOPELESS = 2
+"""After so many blocks without any value no other begins."""
+
+
 class VersionBlock(NamedTuple):
     """The versions and points that are run in a block, before they are shuffled."""
 
@@ -92,6 +96,11 @@ class MeasuredBlocks:
             self.failures[label, point] = self.failures.get((label, point), 0) + 1
         else:
             self.values.setdefault((label, point), {})[block] = value
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether two blocks had no value at all: others would have none either."""
+        return self.reached >= HOPELESS and not self.values
 
     def of(self, label: str, point: int) -> Mapping[int, float]:
         """Return the values of a version at a point, by block."""
@@ -177,6 +186,9 @@ class PairedSource:
         if self._is_decided or self._block is not None:
             return False
         block = self._design.next_block(self.measured)
+        if self.measured.is_hopeless:
+            self._design.end_early(self.measured)
+            block = None
         is_late = self._end is not None and monotonic() >= self._end
         if block is not None and is_late and self.measured.reached > WARMUP:  # one there must be
             self._design.end_early(self.measured)

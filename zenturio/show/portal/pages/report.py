@@ -38,8 +38,8 @@ def overview(request: Request) -> Response:
 def choose_report(request: Request) -> Response:
     """Return a form to choose the report that a chart is added to."""
     portal, parameters = portal_of(request), request.query_params
-    values = [(n, v) for n, v in parameters.multi_items() if n not in ("picture", "rows")]
-    path = "/" + parameters.get("picture", "chart")
+    values = [(n, v) for n, v in parameters.multi_items() if n not in ("chart", "rows")]
+    path = "/" + parameters.get("chart", "chart")
     if path not in CHART_PATHS:
         raise NotFoundError(f"there is no chart at {path!r}")
     target = f"{path}?{urlencode(values)}"

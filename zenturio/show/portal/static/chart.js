@@ -119,7 +119,7 @@
     for (const link of document.querySelectorAll("[data-file]")) {
       link.href = `${page}/file.${link.dataset.file}?${parameters}`;
     }
-    document.getElementById("report").href = `/report/add?picture=${page.slice(1)}&${parameters}`;
+    document.getElementById("report").href = `/report/add?chart=${page.slice(1)}&${parameters}`;
     return `${page}?${parameters}`;
   };
 
