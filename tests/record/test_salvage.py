@@ -1,16 +1,20 @@
 """Whatever page of a database is destroyed, the rows on all other pages come back."""
 
 import contextlib
+import json
 import re
 import shutil
+from collections import Counter
 from dataclasses import replace
 
 import pytest
 
+from record.test_study_deletion import NAMES, add_older_rows, cells, fill, rows_of
 from record.worker import DEFINITION
 from zenturio.experiment.experiment import Artifact, Log
-from zenturio.record import DriverProcess, maintenance, sqlite
-from zenturio.record.open import open_repository
+from zenturio.record import DriverProcess, maintenance, salvage, sqlite
+from zenturio.record.database import Database
+from zenturio.record.open import dialect_at, open_repository
 from zenturio.record.salvage import RecognisedTables, TableShape, shapes
 from zenturio.record.sqlite_pages import SQLitePages
 from zenturio.testing.experiments import experiment, outcome
@@ -266,3 +270,263 @@ def test_a_tree_that_fits_two_tables_is_what_the_schema_says_or_the_narrower_one
     expected = table if has_schema else "narrow"
     assert tables.trees.keys() - {"sqlite_schema", "sqlite_master"} == {expected}
     assert [row.values for row in tables.rows(expected)] == [(n, "x") for n in range(9)]
+
+
+WRITTEN_ANEW = ("counters", "claims", "edits", "upgrade")
+"""Tables that a salvage does not copy."""
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory):
+    """A database of three studies with rows of all kinds."""
+    url = str(tmp_path_factory.mktemp("three") / "a.db")
+    with contextlib.closing(open_repository(url)) as repository:
+        for name in NAMES:
+            fill(repository, name)
+    add_older_rows(url)
+    with contextlib.closing(Database(dialect_at(url), 5)) as database:
+        yield database
+
+
+def mended(database, *statements):
+    """The rows after *statements*, and what they are once a salvage has mended them.
+
+    Also how many experiments are said to wait. Nothing of it stays.
+    """
+    result = []
+
+    def attempt(transaction):
+        for table in WRITTEN_ANEW:
+            transaction.sql(f"DELETE FROM {table}")
+        transaction.sql("UPDATE results SET key = x'00'")
+        for statement in statements:
+            transaction.sql(statement)
+        before = rows_of(transaction)
+        waiting = salvage._mend(transaction)
+        result.extend((before, rows_of(transaction), waiting))
+        ((last,),) = transaction.sql("SELECT seq FROM sqlite_sequence WHERE name = 'claims'")
+        tried = [("results", "id"), ("attempts", "id"), ("copies", "source")]
+        after = result[1]
+        assert last == max(int(cell) for table, name in tried for cell in cells(after[table], name))
+        raise Undone
+
+    with contextlib.suppress(Undone):
+        database.write(attempt)
+    return result
+
+
+class Undone(Exception):
+    """Ends a transaction whose changes are not to stay."""
+
+
+def plain(rows, *names):
+    """These cells of rows, in order."""
+    return sorted(tuple(dict(row)[name] for name in names) for row in rows)
+
+
+def test_what_is_sound_is_only_counted(three):
+    original = three.read(rows_of)
+    before, after, waiting = mended(three)
+    assert after["counters"] == original["counters"]
+    stored = {table: rows for table, rows in after.items() if table not in ("counters", "studies")}
+    assert stored == {table: before[table] for table in stored}
+    assert cells(before["studies"], "view_revision") != {"None"}  # of views that are not copied
+    assert cells(after["studies"], "view_revision") == {"None"}
+    ended = cells(before["results"], "digest")
+    assert waiting == len(cells(before["attempts"], "digest") - ended) == 12
+
+
+def test_rows_that_nobody_wrote_go(three):
+    """Single bytes of a page may be wrong; of each law a row that only just keeps it stays."""
+    before, after, _ = mended(
+        three,
+        "UPDATE studies SET name = '' WHERE id = 3",
+        "UPDATE studies SET name = 'a' || char(0) WHERE id = 2",
+        "INSERT INTO studies SELECT 0, project, 'x', 'x', NULL, 1, 1, 1, 1 FROM studies LIMIT 1",
+        "INSERT INTO versions SELECT 9, 1, 0, 1, 1, '{}'",
+        "UPDATE fields SET role = 'x' WHERE study = 1 AND number = 3",
+        "UPDATE fields SET name = '' WHERE study = 1 AND number = 4",
+        "UPDATE fields SET number = -1 WHERE study = 1 AND number = 5",
+        "UPDATE fields SET forms = 64 WHERE study = 1 AND number = 6",
+        "UPDATE fields SET forms = 63 WHERE study = 1 AND number = 7",
+        "UPDATE fields SET forms = -1 WHERE study = 1 AND number = 8",
+        "UPDATE fields SET forms = 0 WHERE study = 1 AND number = 9",
+        "UPDATE fields SET place = 'x10' WHERE study = 1 AND number = 10",
+        "UPDATE fields SET number = 1000001 WHERE study = 1 AND number = 200",
+        "UPDATE fields SET number = 1000000 WHERE study = 1 AND number = 201",
+        "UPDATE results SET status = 'x' WHERE id = 11",
+        "UPDATE results SET digest = x'00' WHERE id = 12",
+        "UPDATE results SET attempt = 0 WHERE id = 13",
+        "UPDATE attempts SET id = 10 WHERE id = 14",
+    )
+    gone = {table: before[table] - after[table] for table in before}
+    new = {table: after[table] - before[table] for table in before}
+    assert plain(gone["fields"], "study", "number") == sorted(
+        ("1", str(number)) for number in (-1, 3, 4, 6, 8, 10, 1000001)
+    )
+    # What has values and no field any more is a metric without a name.
+    slots = {f"v{number}" for number in (3, 4, 5, 6, 8, 10)}
+    assert plain(new["fields"], "role", "name", "place", "forms", "study") == sorted(
+        ("metric", f"field_{slot}", slot, "63", "1") for slot in slots
+    )
+    numbers = sorted(map(int, cells(new["fields"], "number")))
+    assert numbers == [*range(1_000_001, 1_000_007)]
+    assert plain(after["studies"], "id", "name", "sql_name", "current") == [
+        ("1", "first", "study_first", "1"),
+        ("2", "salvaged-2", "study_salvaged-2", "2"),
+        ("3", "salvaged-3", "study_salvaged-3", "3"),
+    ]
+    assert plain(gone["versions"], "id") == [("9",)]
+    assert plain(gone["results"], "id") == [("11",), ("12",), ("13",)]
+    assert plain(gone["attempts"], "id") == [("10",)]
+    for table in ("chunks", "aliases", "copies"):
+        assert cells(gone[table], "result") <= {"11", "12", "13", "14"}, table
+        assert gone[table], table
+    changed = {table for table in before if gone[table] or new[table]}
+    assert changed == {
+        "studies", "versions", "fields", "results", "attempts", "chunks", "aliases", "copies",
+        "counters",
+    }  # fmt: skip
+
+
+LOST = "77"
+"""The number of what was lost."""
+
+
+def test_rows_of_what_was_lost_go_and_what_others_need_is_made(three):
+    before, after, _ = mended(
+        three,
+        "UPDATE leases SET ended = NULL WHERE id = 4",
+        *(
+            f"UPDATE {table} SET version = {LOST} WHERE {row}"
+            for table, row in (
+                ("leases", "id = 5"), ("recipes", "id = 2"), ("events", "id = 2"),
+                ("rounds", "version = 2 AND number = 2"),
+            )
+        ),
+        f"UPDATE chunks SET result = {LOST} WHERE result = 11 AND chunk = 1",
+        *(f"UPDATE {table} SET result = {LOST} WHERE result = 11" for table in ("aliases", "copies")),
+        *(
+            f"UPDATE {table} SET attempt = {LOST} WHERE attempt = 10"
+            for table in ("logs", "artifacts", "conditions")
+        ),
+        "DELETE FROM contents WHERE foreign_path = '/kept/1' OR digest ="
+        " (SELECT content FROM sources WHERE definition = 2 AND path = 'b.py')",
+        f"UPDATE sources SET definition = {LOST} WHERE definition = 3 AND path = 'a.py'",
+        "DELETE FROM hosts WHERE id IN (1, 2)",
+        "DELETE FROM machines WHERE id = 2",
+        "UPDATE results SET machine = 0 WHERE id = 11",
+        "UPDATE results SET key = NULL WHERE id = 12",
+    )  # fmt: skip
+    gone = {table: before[table] - after[table] for table in before}
+    new = {table: after[table] - before[table] for table in before}
+    lost = {
+        table: {row for row in rows if LOST in dict(row).values()} for table, rows in gone.items()
+    }
+    assert {table: len(rows) for table, rows in lost.items() if rows} == {
+        "leases": 1, "recipes": 1, "events": 1, "rounds": 1, "chunks": 1, "aliases": 1, "copies": 1,
+        "logs": 1, "artifacts": 2, "conditions": 1, "sources": 1,
+    }  # fmt: skip
+    others = {table: gone[table] - lost[table] for table in gone if gone[table] - lost[table]}
+    assert others.keys() == {"leases", "sources", "studies"}
+    assert plain(others["leases"], "id", "ended") == [("4", "None")]
+    ((_, until, ended),) = plain(new["leases"], "id", "until", "ended")
+    assert until == ended
+    assert plain(others["sources"], "definition", "path") == [("2", "b.py")]
+    made = {table: rows for table, rows in new.items() if rows}
+    assert made.keys() == {
+        "leases", "studies", "contents", "hosts", "machines", "counters", "upgrade"
+    }  # fmt: skip
+    content = b"\x11" * 32
+    assert plain(made["contents"], "digest", "size", "body", "foreign_path") == [
+        (content, "1", "None", "None")
+    ]
+    assert plain(made["hosts"], "id", "name", "machine", "kernel", "memory") == [
+        ("1", "lost-1", "0", "", "0"), ("2", "lost-2", "0", "", "0"),
+    ]  # fmt: skip
+    names = ("id", "digest", "label", "cpu", "cores", "accelerators", "setup", "assumed")
+    assert plain(made["machines"], *names) == [("2", b"lost2", "lost", "", "0", "[]", "", "1")]
+    assert plain(made["upgrade"], "done", "at") == [("0", "0.0")]
+    counted = Counter(plain(after["results"], "version", "machine", "round", "status"))
+    assert counted == {row[:4]: int(row[4]) for row in plain(
+        made["counters"], "version", "machine", "round", "status", "count"
+    )}  # fmt: skip
+
+
+def test_versions_are_named_again_by_what_leads_to_them(three):
+    names = ("id", "study", "number")
+    # The study whose current version it is; its number is not known.
+    _, after, _ = mended(three, "DELETE FROM versions WHERE id = 2")
+    assert plain(after["versions"], *names) == [("1", "1", "1"), ("2", "2", "1"), ("3", "3", "1")]
+    assert plain(after["studies"], "name", "current") == [
+        ("first", "1"), ("last", "3"), ("middle", "2")
+    ]  # fmt: skip
+    # The study that has the fields which its definition names, and fewest others.
+    _, after, _ = mended(
+        three,
+        "DELETE FROM versions WHERE id = 2",
+        "UPDATE studies SET current = NULL WHERE id = 2",
+        "DELETE FROM fields WHERE study = 2",
+        "DELETE FROM fields WHERE study = 3 AND number > 150",
+    )
+    assert plain(after["versions"], *names) == [("1", "1", "1"), ("2", "3", "2"), ("3", "3", "1")]
+    # A study of its own, where no definition is left; it has what the results have.
+    _, after, _ = mended(
+        three,
+        "DELETE FROM versions WHERE id = 2",
+        "DELETE FROM definitions WHERE version = 2",
+        "DELETE FROM studies WHERE id = 2",
+        "DELETE FROM fields WHERE study = 2",
+    )
+    assert plain(after["versions"], *names) == [("1", "1", "1"), ("2", "4", "1"), ("3", "3", "1")]
+    assert plain(after["studies"], "id", "name", "current") == [
+        ("1", "first", "1"), ("3", "last", "3"), ("4", "salvaged-4", "2")
+    ]  # fmt: skip
+    fields = [f for f in after["fields"] if dict(f)["study"] == "4"]
+    assert plain(fields, "place", "role", "name") == sorted(
+        (f"v{n}", "metric", f"field_v{n}") for n in range(32)
+    )
+    (document,) = (
+        json.loads(dict(row)["document"]) for row in after["definitions"]
+        if dict(row)["version"] == "2"
+    )  # fmt: skip
+    assert [f["name"] for f in document["metrics"]] == [f"field_v{n}" for n in range(32)]
+    assert document["parameters"] == document["goals"] == []
+    # Versions that were lost with their studies come in the order of their numbers.
+    _, after, _ = mended(three, "DELETE FROM versions", "DELETE FROM studies")
+    assert plain(after["versions"], *names) == [("1", "1", "1"), ("2", "1", "2"), ("3", "1", "3")]
+    assert ("1", "salvaged-1", "3") in plain(after["studies"], "id", "name", "current")
+
+
+def test_a_study_that_lost_its_fields_has_those_that_its_definitions_name(three):
+    before, after, _ = mended(
+        three,
+        "DELETE FROM fields WHERE study = 2",
+        "UPDATE versions SET members = '{}' WHERE id = 2",
+    )
+    made = after["fields"] - before["fields"]
+    assert plain(made, "number", "role", "name", "place", "type", "forms", "study") == sorted(
+        [
+            ("0", "parameter", "n", "v0", "int", "63", "2"),
+            ("1", "metric", "time", "v1", "None", "63", "2"),
+            *((str(n), "metric", f"field_v{n}", f"v{n}", "None", "63", "2") for n in range(2, 32)),
+        ]
+    )
+    (members,) = (
+        json.loads(dict(row)["members"]) for row in after["versions"] if dict(row)["id"] == "2"
+    )
+    assert members == {
+        "0": ["", "int", "", "", 0, 63],
+        **{str(number): ["", None, "", "", 0, 63] for number in range(1, 32)},
+    }
+    assert after["definitions"] == before["definitions"]
+
+
+def test_the_views_of_a_salvaged_study_are_made_anew(sound, tmp_path):
+    target = tmp_path / "new.db"
+    maintenance.salvage(sound, target)
+    with contextlib.closing(open_repository(target)) as repository:
+        repository.open("one", DEFINITION)
+    with contextlib.closing(sqlite.sqlite_module().connect(target)) as connection:
+        ((count,),) = connection.execute("SELECT count(*) FROM study_one")
+    assert count == len(STUDIES["one"])

@@ -95,19 +95,19 @@ def add_older_rows(url):
 
 def stored(url):
     """Every row of every table, as pairs of column and value."""
-
-    def read(transaction):
-        return {
-            table.name: {
-                tuple(zip(names, map(_plain, row), strict=True))
-                for names in [[column.name for column in table.columns]]
-                for row in transaction.sql(f"SELECT {', '.join(names)} FROM {table.name}")
-            }
-            for table in schema.tables_of(transaction.dialect.name)
-        }
-
     with closing(Database(dialect_at(url), 5)) as database:
-        return database.read(read)
+        return database.read(rows_of)
+
+
+def rows_of(transaction):
+    return {
+        table.name: {
+            tuple(zip(names, map(_plain, row), strict=True))
+            for names in [[column.name for column in table.columns]]
+            for row in transaction.sql(f"SELECT {', '.join(names)} FROM {table.name}")
+        }
+        for table in schema.tables_of(transaction.dialect.name)
+    }
 
 
 def _plain(value):

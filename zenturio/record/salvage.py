@@ -84,14 +84,20 @@ def _restore_versions(transaction: Transaction) -> None:
 
 
 def _study_of(transaction: Transaction, version: int) -> int:
-    """Return the study that has the fields which the version's definitions name; else a new one."""
+    """Return the study that a version belongs to: a new one, where nothing tells of another.
+
+    It is the one whose current version it is, or that has the fields which its definitions name.
+    """
+    rows = transaction.sql("SELECT id FROM studies WHERE current = ?", (version,))
+    if len(rows) == 1:
+        return int(rows[0][0])
     names = {(role, field.name) for role, field in _declared_fields(transaction, [version])}
     fields: dict[int, set[tuple[str, str]]] = {}
     for study, role, name in transaction.sql("SELECT study, role, name FROM fields"):
         fields.setdefault(study, set()).add((role, unescape(name)))
     fitting = [study for study, field_names in fields.items() if names and names <= field_names]
     if fitting:
-        return min(fitting, key=lambda study: len(fields[study]))
+        return min(fitting, key=lambda study: (len(fields[study]), study))
     ((last,),) = transaction.sql(
         "SELECT max(coalesce((SELECT max(id) FROM studies), 0),"
         " coalesce((SELECT max(study) FROM fields), 0),"
@@ -479,6 +485,7 @@ _IMPOSSIBLE = (
 )
 """Rows that no program of ours wrote: single bytes of a page may be wrong."""
 _MENDED = (
+    "UPDATE studies SET view_revision = NULL",  # views are made anew
     "UPDATE leases SET ended = until WHERE ended IS NULL",
     *(
         f"DELETE FROM {table} WHERE version NOT IN (SELECT id FROM versions)"
