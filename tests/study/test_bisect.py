@@ -1,10 +1,16 @@
 """A search names the commit that changed a metric, or says that it cannot."""
 
+import hashlib
+import itertools
 import math
 import random
+import re
+import statistics
 import subprocess
 from collections import Counter
+from dataclasses import dataclass, field
 
+import numpy as np
 import pytest
 
 from needs import needs
@@ -13,14 +19,19 @@ from zenturio.experiment.signed_ranks import BlockPlan
 from zenturio.record.open import open_repository
 from zenturio.show.paired_reports import bisect_lines, history_chart, history_table, noise_table
 from zenturio.study.paired.commits import (
+    CONFIRM,
     Bisection,
+    CommitVersions,
     ConfirmingBlocks,
+    HistoryBlocks,
+    _log_density,
+    _spread,
     run_bisect,
     run_confirmations,
     run_history,
 )
 from zenturio.study.paired.compared import PairedOptions, run_noise
-from zenturio.study.paired.paired_study import MeasuredBlocks
+from zenturio.study.paired.paired_study import MeasuredBlocks, PairedResult, present_version
 
 NOISES = {
     "white": lambda draw: draw.gauss(0, 0.02),
@@ -107,6 +118,228 @@ def test_commits_that_cannot_be_run_are_skipped_and_named_with_the_one_behind(ho
     assert bisection.suspects() == (10,)
 
 
+# Its parts, against their formulas.
+
+QUARTERS = (0.25, 0.25, 0.25, 0.25)
+
+
+def ends_told_apart(labels="abcde", points=1, **settings):
+    """A search that has told its ends apart after eight blocks, of a change by a factor of e."""
+    bisection = Bisection(tuple(labels), points=points, plan=BlockPlan(8, 20), **settings)
+    measured = MeasuredBlocks()
+    for number in range(9):
+        block = bisection.next_block(measured)
+        assert (block.number, block.labels) == (number, (labels[0], labels[-1]))
+        assert block.points == tuple(range(points))
+        noise = number / 100
+        run_block(measured, block, {labels[0]: 1.0, labels[-1]: math.exp(1 + noise)})
+    return bisection, measured
+
+
+def run_block(measured, block, values):
+    for label in block.labels:
+        for point in block.points:
+            measured.add(label, point, block.number, values.get(label))
+    measured.reached = block.number
+
+
+@pytest.mark.parametrize(("noise", "expected"), [
+    ([1.0, 2.0, 3.0, 4.0, 100.0], 1.4826),
+    ([-5.0, -5.0, -5.0], 5e-3),
+    ([0.0, 0.0], 1e-9),
+    ([10.0, 10.0, 10.001, -2000.0], 2.0),
+])  # fmt: skip
+def test_the_spread_is_that_of_most_differences(noise, expected):
+    assert _spread(noise) == pytest.approx(expected)
+
+
+def test_the_density_is_that_of_student():
+    def density(x):  # with four degrees of freedom
+        return 3 / 8 * (1 + x**2 / 4) ** -2.5
+
+    for offset, spread in ((0.0, 1.0), (1.0, 0.5), (-3.0, 2.0)):
+        expected = math.log(density(offset / spread) / density(0))
+        assert _log_density(offset, spread) == pytest.approx(expected)
+
+
+def test_the_posterior_is_that_of_the_candidates_so_far():
+    bisection, measured = ends_told_apart()
+    weights = dict.fromkeys(range(1, 5), 1.0)  # by the first commit that differs
+    changes = [1 + number / 100 for number in range(1, 9)]
+    for looks in ({"b": -0.3, "c": 0.6, "d": 1.2}, {"b": 0.5, "c": 0.45, "d": 0.7}):
+        block = bisection.next_block(measured)
+        assert block.labels[:2] == ("a", "e")
+        candidates = block.labels[2:]
+        assert candidates == tuple(expected_candidates(weights, block.number, "a"))
+        run_block(measured, block, {
+            "a": 1.1, "e": 1.1 * math.e, **{name: 1.1 * math.exp(looks[name]) for name in looks},
+        })  # fmt: skip
+        changes.append(1.0)
+        walsh = [(x + y) / 2 for i, x in enumerate(changes) for y in changes[i:]]
+        change = statistics.median(walsh)
+        middle = statistics.median(changes)
+        spread = 1.4826 * statistics.median(abs(c - middle) for c in changes) * math.sqrt(0.75)
+        for name in candidates:
+            offset = looks[name] - 0.5
+            like_good, like_bad = (
+                (1 + ((offset - sign * change / 2) / spread) ** 2 / 4) ** -2.5 for sign in (-1, 1)
+            )
+            for first in weights:
+                is_bad = "abcde".index(name) >= first
+                weights[first] *= (like_bad if is_bad else like_good) ** 0.3
+                weights[first] /= (like_good if is_bad else like_bad) ** 0.3
+        bisection.next_block(measured)
+        total = sum(weights.values())
+        assert bisection._posterior == pytest.approx([w / total for w in weights.values()])
+        bisection._block, bisection._phase = None, "search"  # the look at it is no block
+
+
+def expected_candidates(weights, number, good):
+    """What a third and two thirds of the weights lead to, with the coins of that block."""
+    coins = hashlib.blake2b(f"{number} {good}".encode(), digest_size=2).digest()
+    total, chosen = sum(weights.values()), []
+    for share, coin in zip((1 / 3, 2 / 3), coins, strict=True):
+        at, seen = 0, 0.0
+        for first, weight in weights.items():
+            if seen < share * total:
+                at, seen = first, seen + weight
+        at -= coin % 2
+        near = [place for place in (1, 2, 3) if "abcde"[place] not in chosen]
+        chosen.append("abcde"[min(near, key=lambda place: (abs(place - at), place))])
+    return chosen
+
+
+@pytest.mark.parametrize(("posterior", "range_"), [
+    (QUARTERS, (1, 4)),
+    ((0.5, 0.45, 0.04, 0.01), (1, 2)),
+    ((0.01, 0.02, 0.02, 0.95), (4, 4)),
+    ((0.02, 0.48, 0.48, 0.02), (2, 3)),
+    ((0.9, 0.04, 0.03, 0.03), (1, 3)),
+])  # fmt: skip
+def test_the_range_that_is_left_is_the_shortest_of_95_percent(posterior, range_):
+    bisection = Bisection(tuple("abcde"))
+    assert list(bisection._posterior) == list(QUARTERS)
+    bisection._posterior = np.array(posterior)
+    assert bisection.credible == range_
+
+
+def test_a_candidate_is_the_nearest_commit_that_can_be_run():
+    asked = []
+    bisection = Bisection(
+        tuple("abcdefg"), can_run=lambda label: asked.append(label) or label != "d"
+    )
+    assert bisection._runnable_near(0, []) == 1
+    assert bisection._runnable_near(9, []) == 5
+    assert bisection._runnable_near(2, [2]) == 1
+    assert bisection._runnable_near(3, []) == 2  # of two that are as near the earlier one
+    assert bisection.skipped == {3}
+    assert bisection._runnable_near(3, [2]) == 4
+    assert asked == ["b", "f", "b", "d", "c", "e"]  # and d only once
+    assert bisection._runnable_near(3, [1, 2, 4, 5]) is None
+
+
+def test_what_cannot_be_run_counts_as_one_with_its_successor():
+    bisection = Bisection(tuple("abcdef"))
+    bisection._posterior = np.array([0.1, 0.2, 0.3, 0.25, 0.15])
+    bisection.skipped = {1, 2}
+    assert list(bisection._merged()) == pytest.approx([0, 0, 0.6, 0.25, 0.15])
+    bisection._begin_confirming()
+    assert bisection._pair == (0, 3)
+    # The last one is an end: it runs, whatever is told.
+    bisection.skipped = {4, 5}
+    assert list(bisection._merged()) == pytest.approx([0.1, 0.2, 0.3, 0, 0.4])
+    bisection.first_different = 5
+    assert bisection.suspects() == (4, 5)
+    assert list(bisection._posterior) == pytest.approx([0.1, 0.2, 0.3, 0.25, 0.15])
+
+
+def test_a_commit_is_tested_at_a_posterior_of_90_percent():
+    for share, phase in ((0.9, "confirm"), (0.89, "ends")):
+        bisection = Bisection(tuple("abcd"))
+        bisection._posterior = np.array([0.0, share, 1 - share])
+        bisection._sharpen()
+        assert bisection._phase == phase
+    assert Bisection(tuple("ab"))._phase == "ends"
+
+
+def test_a_test_that_fails_makes_a_commit_less_likely_and_the_next_one_stricter():
+    bisection, measured = ends_told_apart()
+    bisection.next_block(measured)
+    bisection._posterior = np.array([0.02, 0.9, 0.06, 0.02])
+    bisection._begin_confirming()
+    bisection._block = None
+    for number in range(9, 9 + CONFIRM.most):
+        block = bisection.next_block(measured)
+        assert (block.number, block.labels) == (number, ("b", "c"))
+        sign = 1 if number % 2 else -1
+        run_block(measured, block, {"b": 1.0, "c": math.exp(sign * (0.1 + number / 1000))})
+    block = bisection.next_block(measured)
+    assert len(block.labels) == 4
+    left = [0.02, 0.9 / 20, 0.06, 0.02]
+    assert list(bisection._posterior) == pytest.approx([p / sum(left) for p in left])
+    assert bisection._tries == 1
+    bisection._posterior = np.array([0.02, 0.06, 0.9, 0.02])
+    bisection._begin_confirming()
+    bisection._block = None
+    while (block := bisection.next_block(measured)) is not None:
+        assert block.labels == ("c", "d")
+        run_block(measured, block, {"c": 1.0, "d": 1.5})
+    assert (bisection.state, bisection.first_different) == ("found", 3)
+    # One side of a quarter of 5%, of which each look spends its part.
+    looks = CONFIRM.looks(0.05 / 4, sides=1)
+    assert (bisection.confirmed.blocks, bisection.confirmed.alpha) == looks[0]
+    assert bisection.confirmed.estimate.value == pytest.approx(math.log(1.5))
+
+
+def test_a_change_for_the_better_is_confirmed_as_one():
+    bisection, _ = search(3, -0.3, "white", count=6)
+    assert (bisection.state, bisection.first_different) == ("found", 3)
+    assert bisection.ends.estimate.value == pytest.approx(math.log(0.7), abs=0.02)
+    assert bisection.confirmed.estimate.value == pytest.approx(-math.log(0.7), abs=0.05)
+
+
+def test_ends_that_never_have_a_value_end_the_search_after_the_least_blocks():
+    for failing in ({0}, {4}):
+        bisection, measured = search(
+            2, 0.1, "white", count=5, failing=failing, plan=BlockPlan(8, 20)
+        )
+        assert (bisection.state, measured.reached) == ("no value", 8)
+    bisection, measured = Bisection(tuple("abc"), plan=BlockPlan(4, 9)), MeasuredBlocks()
+    while (block := bisection.next_block(measured)) is not None:
+        run_block(measured, block, {"a": 0.0, "c": 1.0})  # of which there is no logarithm
+    assert (bisection.state, measured.reached) == ("no value", 4)
+
+
+def test_an_end_that_fails_later_leaves_the_search_open_and_others_are_skipped():
+    for broken, pair, state, skipped in (
+        ("e", (3, 4), "open", set()), ("a", (0, 1), "open", set()),
+        ("c", (2, 3), "searching", {2}), ("d", (2, 3), "searching", {3}),
+    ):  # fmt: skip
+        bisection, measured = ends_told_apart()
+        bisection.next_block(measured)
+        bisection._posterior = np.eye(4)[pair[1] - 1]
+        bisection._begin_confirming()
+        assert bisection._pair == pair
+        bisection._block = None
+        block = bisection.next_block(measured)
+        run_block(measured, block, {label: 1.0 for label in "abcde" if label != broken})
+        following_block = bisection.next_block(measured)
+        assert (bisection.state, bisection.skipped) == (state, skipped)
+        assert (following_block is None) == (state == "open")
+
+
+def test_the_value_of_a_commit_is_the_mean_of_the_logarithms_of_its_points():
+    bisection, measured = Bisection(("a", "b"), points=2), MeasuredBlocks()
+    for point, value in enumerate((2.0, 8.0)):
+        measured.add("a", point, 1, value)
+    assert bisection._value(measured, "a", 1) == pytest.approx(math.log(4))
+    assert bisection._value(measured, "a", 2) is None
+    measured.add("b", 0, 1, 2.0)
+    assert bisection._value(measured, "b", 1) is None
+    measured.add("b", 1, 1, 0.0)
+    assert bisection._value(measured, "b", 1) is None
+
+
 # With commits.
 
 PROGRAM = """\
@@ -179,6 +412,143 @@ def test_a_history_measures_each_commit_once_beside_the_reference(repository):
     assert [row[-1] for row in table.rows] == [f"number {n}" for n in (3, 4, 5, 6)]
     chart = history_chart(later)
     assert chart.x.categories == tuple(row[0] for row in table.rows)
+
+
+@dataclass(frozen=True)
+class Invented(PairedOptions):
+    """Runs nothing: of each version its factor is what was measured, a little more in each block.
+
+    The third point of a commit that is told to fail has no value.
+    """
+
+    failing: str = ""
+    runs: list = field(default_factory=list)
+
+    def run(self, study, repository, design, blocks):
+        measured = MeasuredBlocks()
+        while (block := design.next_block(measured)) is not None:
+            for label in block.labels:
+                for point in block.points:
+                    measured.add(
+                        label, point, block.number, self._value(study, label, block, point)
+                    )
+            measured.reached = block.number
+        self.runs.append((study, blocks))
+        return PairedResult(study, measured, None, is_complete=True)
+
+    def _value(self, study, label, block, point):
+        (path,) = study.version_of(label).application.paths
+        factor = float(re.search(r"factor = (\S+)", path.read_text())[1])
+        fails = point == 1 and self.failing and label.startswith(self.failing)
+        return None if fails else factor * (point + 1) * (1 + block.number / 1000)
+
+
+def test_runs_of_commits_are_what_their_designs_ask_for(repository, tmp_path):
+    log = subprocess.run(
+        ["git", "log", "--format=%H"], cwd=tmp_path, check=True, capture_output=True
+    )
+    commits = log.stdout.decode().split()[::-1]
+    labels = [commit[:10] for commit in commits]
+    chosen = Invented(plan=BlockPlan(8, 20), command=("again",))
+    bisected = run_bisect(repository, "timed.py", "HEAD~6", "HEAD", chosen, most_runs=300)
+    assert (bisected.search.state, bisected.search.first_different) == ("found", 4)
+    assert [commit.oid for commit in bisected.commits] == commits
+    assert [commit.subject for commit in bisected.commits] == [
+        "the good end",
+        *(f"number {number}" for number in range(1, 7)),
+    ]
+    study, blocks = chosen.runs.pop()
+    assert (study.name, study.metric, study.limit, study.abreast) == (
+        "timed-bisect", "time", None, 4
+    )  # fmt: skip
+    assert study.labels == tuple(labels) == tuple(bisected.search.labels)
+    assert study.program == {"good": commits[0], "bad": commits[6], "files": "timed.py"}
+    assert study.notes == {"verb": "bisect", "blocks": [8, 20]}
+    assert study.command == ("again",)
+    assert [version.label for version in study.versions] == [labels[0], labels[6]]
+    assert (bisected.search.most_runs, bisected.search.points, blocks) == (600, 2, 75)
+    assert bisected.search.skipped <= {2}  # which does not run
+    assert not study.accumulates
+
+    chosen = Invented(plan=BlockPlan(1, 3), failing=labels[1])
+    history = run_history(repository, "timed.py", chosen, commits=6, last="HEAD~1")
+    study, blocks = chosen.runs.pop()
+    beside = [f"{label} reference" for label in labels[:6]]
+    assert study.labels == tuple(itertools.chain(*zip(labels[:6], beside, strict=True)))
+    assert (study.name, study.accumulates, blocks) == ("timed-history", True, 3)
+    assert study.program == {"reference": commits[0], "files": "timed.py"}
+    assert study.notes == {"verb": "history", "reference": commits[0], "blocks": [1, 3]}
+    assert history.reference == commits[0]
+    assert [row.commit.oid for row in history.rows] == commits[:6]
+    # Medians over three blocks and two points; of the second commit one point failed in each.
+    high = 1.5 * statistics.median([1.001, 1.002, 1.003, 2.002, 2.004, 2.006])
+    assert [row.value for row in history.rows] == [
+        pytest.approx(value) if value else None
+        for value in (high / 1.5, 1.001, None, high / 1.5, high, high)
+    ]
+    assert [row.ratio for row in history.rows] == [
+        pytest.approx(ratio) if ratio else None for ratio in (1.0, None, None, 1.0, 1.5, 1.5)
+    ]
+    assert [row.blocks for row in history.rows] == [3, 0, 0, 3, 3, 3]
+    assert [row.failures for row in history.rows] == [0, 1, 0, 0, 0, 0]
+
+    last = run_history(repository, "timed.py", chosen, commits=2, reference="HEAD~1")
+    assert last.reference == commits[5]
+    assert [row.commit.oid for row in last.rows] == commits[5:]
+    chosen.runs.clear()
+    confirmed = run_confirmations(repository, "timed.py", history, [0, 3, 4], chosen)
+    study, blocks = chosen.runs.pop()
+    pairs = [(f"{labels[3]} before", labels[3]), (f"{labels[4]} before", labels[4])]
+    assert study.labels == (*pairs[0], *pairs[1])
+    assert [study.version_of(label).application.paths[0].read_text()[-2] for pair in pairs
+            for label in pair] == ["0", "3", "3", "4"]  # fmt: skip
+    assert (study.name, study.accumulates, blocks) == ("timed-confirm", True, 50)
+    assert study.program == {"files": "timed.py"}
+    assert study.notes == {"verb": "history", "blocks": [8, 50]}
+    assert confirmed.changes.keys() == {3, 4}
+    same, slower = (confirmed.changes[at] for at in (3, 4))
+    assert same.estimate.value == pytest.approx(0)
+    assert slower.estimate.value == pytest.approx(math.log(1.5))
+    assert (same.is_decided, slower.is_decided) == (True, True)
+    assert run_confirmations(repository, "timed.py", history, [0], chosen).result is None
+    (tmp_path / "new.py").write_text(PROGRAM)
+    with pytest.raises(InputError, match=r"no commit up to HEAD touches .*new\.py"):
+        run_history(repository, "new.py", chosen, commits=9)
+
+
+def test_commits_of_a_history_are_shuffled_in_each_block_and_one_warms_up():
+    labels = [f"commit{number}" for number in range(6)]
+    design, measured, ran = HistoryBlocks(labels, 2, 3), MeasuredBlocks(), []
+    while (block := design.next_block(measured)) is not None:
+        label, beside = block.labels
+        assert beside == f"{label} reference"
+        assert block.points == (0, 1)
+        ran.append((block.number, label))
+        fails = (label, block.number) == ("commit4", 1)
+        run_block(measured, block, {beside: 1.0, **({} if fails else {label: 2.0})})
+    expected = [(0, "commit0")]
+    for number in (1, 2, 3):
+        order = sorted(
+            labels, key=lambda name: hashlib.blake2b(f"{number} {name}".encode()).digest()
+        )
+        expected += [(number, name) for name in order if (name, number > 1) != ("commit4", True)]
+    assert ran == expected
+    assert [name for number, name in ran if number == 1] != labels
+
+
+def test_a_version_of_a_commit_is_made_once_and_so_is_its_error(repository):
+    needs("git")
+    present = present_version(repository, "timed.py")
+    versions = CommitVersions(present, {"good": "HEAD", "bad": "nothing", "also": "HEAD~1"})
+    good = versions("good")
+    assert (good.label, versions("good").application) == ("good", good.application)
+    assert versions("also").application.paths != good.application.paths
+    errors = []
+    for _ in range(2):
+        with pytest.raises(InputError) as error:
+            versions("bad")
+        errors.append(error.value)
+    assert errors[0] is errors[1]
 
 
 def confirm(pairs, ratio, plan=BlockPlan(8, 20)):  # noqa: B008 - it is frozen
