@@ -1,5 +1,6 @@
 """What a chart says: which values stand where, and what its small print admits."""
 
+import json
 import math
 import statistics
 
@@ -10,6 +11,7 @@ import pytest
 from tests.show.frames import frame
 from zenturio.errors import InputError
 from zenturio.show.charts.column_charts import chart
+from zenturio.show.renderers import matplotlib, plotly
 
 
 def test_a_point_is_the_mean_of_its_repeats_and_its_bar_their_interval():
@@ -215,3 +217,40 @@ def test_what_cannot_be_drawn_says_why(kind, options, message):
     table = table.assign(zero=0.0, loss=-1.0, one=1, void=math.nan)
     with pytest.raises(InputError, match=message):
         chart(table, kind, **options)
+
+
+def test_groups_without_a_number_are_left_out_and_counted():
+    table = frame(threads=(2,), sizes=(128, 256))
+    table = table[(table["n"] == 128) | (table["repeat"] == 1)]  # one value has no deviation
+    drawn = chart(table, "bar", x="n", y="wtime", aggregate="std")
+    assert drawn.panels[0].marks[0].x == ("128",)
+    assert drawn.note.startswith("no standard deviation of wtime for 1 of 2 groups; ")
+    with pytest.raises(InputError, match="the standard deviation of wtime is nowhere a number"):
+        chart(table[table["repeat"] == 1], "line", x="n", y="wtime", aggregate="std")
+
+
+def test_what_is_too_large_for_an_axis_has_no_place_on_it():
+    table = frame(threads=(2,), sizes=(128, 256))
+    table.loc[0, "wtime"] = 1.7e308
+    drawn = chart(table, "bar", x="n", y="wtime")
+    assert drawn.y.ends[1] < 1
+    assert drawn.note.endswith("9 of 17 experiments")
+    table.loc[1, "wtime"] = 1e200  # its square is infinite
+    drawn = chart(table, "bar", x="n", y="wtime", aggregate="var")
+    assert drawn.panels[0].marks[0].x == ("256",)
+
+
+@pytest.mark.parametrize("kind", ["bar", "line"])
+def test_a_group_without_an_interval_has_no_error_bar_but_one_of_equal_values_has(kind):
+    table = frame(threads=(2,), sizes=(128, 256), repeats=7)
+    table.loc[table["n"] == 256, "wtime"] = 1.0
+    table = table[(table["n"] == 256) | (table["repeat"] < 4)]
+    drawn = chart(table, kind, x="n", y="wtime")
+    mark = drawn.panels[0].marks[0]
+    assert [math.isnan(low) for low in mark.low] == [True, False]
+    lengths = matplotlib._error_lengths(mark)
+    assert np.array_equal(lengths, [[math.nan, 0.0]] * 2, equal_nan=True)
+    (trace,) = plotly.chart_figure(drawn)["data"]
+    # Plotly takes null for 0, and draws the ends of a bar of no length.
+    assert trace["error_y"]["array"] == ["none", 0.0]
+    json.dumps(trace["error_y"], allow_nan=False)

@@ -58,3 +58,18 @@ def test_panels_and_texts_along_an_axis_need_a_page_too():
 def test_a_single_point_is_drawn_in_the_middle():
     lines = render_text(chart(runs({"a": [3.0]}), "convergence"))
     assert sum("●" in line for line in lines) == 1
+
+
+def test_bars_say_what_the_brackets_behind_them_are():
+    lines = render_text(chart(frame(repeats=7), "bar", x="n", y="wtime", colour="threads"))
+    assert "in brackets: 95 % interval of the median" in lines[-1]
+    few = render_text(chart(frame(repeats=2), "bar", x="n", y="wtime", colour="threads"))
+    assert "brackets" not in few[-1]
+
+
+def test_bars_of_very_large_and_of_negative_values_are_drawn():
+    table = frame(threads=(2,), sizes=(1, 2, 3), repeats=1)
+    table["wtime"] = [1e300, 5e299, -1.3e299]
+    shown = render_text(chart(table, "bar", x="n", y="wtime"))[2:5]
+    assert [line.count("█") for line in shown] == [40, 20, 0]
+    assert shown[2] == "3   -1.3e+299 s"

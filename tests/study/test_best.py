@@ -13,6 +13,7 @@ from zenturio.query import results
 from zenturio.query.aggregates import exact_aggregate
 from zenturio.query.statistics import student
 from zenturio.record.open import open_repository
+from zenturio.show.study import Study
 from zenturio.study.best_points import MEAN, MEDIAN, RepeatAggregate, best
 
 
@@ -55,7 +56,7 @@ def test_repeats_that_are_used_ok_and_tried_are_counted(repository):
 def test_a_point_with_failures_does_not_win_in_silence(repository):
     found = ranked(repository, [*repeats(1, [9.0, "failed", math.nan]), *repeats(2, [5.0])])
     assert found.notes == (
-        "row 1 counts 1 of 3 repeats: 1 did not succeed and 1 have no number for the goal",
+        "row 1 counts 1 of 3 repeats: 1 did not succeed and 1 has no number for the goal",
     )
     assert ranked(ReferenceRepository(), repeats(1, [1.0, 2.0])).notes == ()
 
@@ -148,3 +149,41 @@ def test_a_median_of_few_repeats_has_no_interval(repository):
     assert found.certainty(student) == ([None, None], [])
     assert found.lacks_repeats
     assert not best(repository, "s", 2, "MINIMIZE y", aggregate=MEAN).lacks_repeats
+
+
+def test_the_best_point_with_one_usable_repeat_has_no_interval_either(repository):
+    rows = [*repeats(1, [1.0, math.nan]), *repeats(2, [5.0] * 7)]
+    fill(repository, "s", {"n": "int"}, {"y": "real s"}, rows)
+    found = best(repository, "s", 2, "MINIMIZE y")
+    assert found.certainty(student) == ([None, (5.0, 5.0)], [])
+    assert found.lacks_repeats
+    fill(repository, "t", {"n": "int"}, {"y": "real s"}, repeats(1, [1.0]))
+    assert not best(repository, "t", 2, "MINIMIZE y").lacks_repeats
+
+
+@pytest.mark.parametrize("name", ["sum", "count"])
+def test_a_point_without_a_score_is_no_best_one_by_any_aggregate(repository, name):
+    rows = [*repeats(1, ["failed", math.nan]), *repeats(2, [3.0, 4.0])]
+    fill(repository, "s", {"n": "int"}, {"y": "real"}, rows)
+    by = RepeatAggregate(name, exact_aggregate(name))
+    assert [p.values["n"] for p in best(repository, "s", 9, "MINIMIZE y", aggregate=by).points] == [
+        2
+    ]
+
+
+@pytest.mark.parametrize("objective", ["(y)", "`y`"])
+def test_a_time_in_parentheses_or_quotes_is_a_time(repository, objective):
+    fill(repository, "s", {"n": "int"}, {"y": "real s"}, repeats(1, [1.0, 2.0, 9.0]))
+    assert best(repository, "s", 1, f"MINIMIZE {objective}").points[0].scores == {objective: 2.0}
+
+
+def test_a_frame_of_the_best_points_has_parameters_of_any_name(repository, tmp_path):
+    rows = [row | {"used": 7, "interval": 0.5} for row in repeats(1, [1.0, 2.0, 9.0])]
+    parameters = {"n": "int", "used": "int", "interval": "real"}
+    fill(repository, "s", parameters, {"y": "real s"}, rows)
+    study = Study("s", str(tmp_path / "zenturio.db"))
+    (row,) = study.best(1, "MINIMIZE y").to_dict("records")
+    assert (row["used"], row["interval"], row["y"]) == (7, 0.5, 2.0)
+    assert (row["used_"], row["interval_"], row["tried"]) == (3, None, 3)
+    with pytest.raises(InputError, match="the 0 best points"):
+        study.best(0, "MINIMIZE y")

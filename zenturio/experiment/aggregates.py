@@ -82,8 +82,10 @@ def median_interval(
     return float(ordered[below]), float(ordered[-1 - below])
 
 
-TIMES = frozenset({"s", "ms", "us", "µs", "ns", "min", "h"})
-"""Units of times: less of them is faster."""
+TIMES = frozenset({
+    "d", "h", "min", "s", "sec", "seconds", "ms", "us", "\u00b5s", "\u03bcs", "ns",
+})  # fmt: skip
+"""Units of times: less of them is faster. Keyboards have the micro sign, or the letter mu."""
 
 
 def default_aggregate(unit: str) -> Literal["mean", "median"]:

@@ -17,7 +17,7 @@ Role = Literal["plain", "faint", "front", "best"]
 """What a mark is for: the data, its background, a Pareto front, the best point."""
 
 Errors = Literal["interval", "std", "none"]
-"""Error bars: the 95 % interval of the mean (Student), the sample's deviation, or none."""
+"""Error bars: the 95 % interval of the mean (Student) or the median, the deviation, or none."""
 
 LONGEST_TEXT = 42
 """Characters of a text in a chart; a longer one is cut in its middle."""

@@ -370,9 +370,12 @@ class Study:
     ) -> pd.DataFrame:
         """Return the *count* best points as ``zen best`` shows them, a row for each.
 
-        Behind parameters and scores stand the facts of ``zen best --json``. Scores are the median
-        of a point's repeats for times, the mean for others, or what *aggregate* names.
+        Behind parameters and scores stand the facts of ``zen best --json``; one whose name a
+        parameter or a score has gets an underscore. Scores are the median of a point's repeats for
+        times, the mean for others, or what *aggregate* names. Raise InputError if *count* is 0.
         """
+        if count < 1:
+            raise InputError(f"the {count} best points", hint="1 or more")
         import pandas as pd  # noqa: PLC0415 - loads slowly
 
         from zenturio.query.aggregates import check_aggregate, exact_aggregate  # noqa: PLC0415
@@ -390,12 +393,11 @@ class Study:
             ranking = best(
                 repository, self.name, count, objective, without=without, rows=rows, aggregate=kind
             )
-        return pd.DataFrame(
-            [
-                {**facts.pop("parameters"), **facts.pop("scores"), **facts}
-                for facts in ranking.facts(student)
-            ]
-        )
+        rows_ = []
+        for facts in ranking.facts(student):
+            row = {**facts.pop("parameters"), **facts.pop("scores")}
+            rows_.append(row | {name + "_" * (name in row): facts[name] for name in facts})
+        return pd.DataFrame(rows_)
 
     def explain(
         self,

@@ -28,6 +28,7 @@ from zenturio.experiment.aggregates import (
 )
 from zenturio.experiment.experiment import UNKNOWN_KIND, MachineKind, machine_notes
 from zenturio.expression import Expression, Value, parse
+from zenturio.expression.syntax_tree import Name
 from zenturio.record import SEED_KIND, ExperimentState, Repository
 from zenturio.record.entities import (
     NEWEST,
@@ -165,11 +166,11 @@ class PointRanking:
 
     @property
     def lacks_repeats(self) -> bool:
-        """Whether the best point has repeats, but too few for an interval of their median."""
+        """Whether points have repeats, but the best one too few for an interval of the median."""
         return (
             [*self.aggregates.values()] == ["median"]
-            and bool(self.points)
-            and 1 < self.points[0].used < LEAST_FOR_MEDIAN_INTERVAL
+            and any(point.tried > 1 for point in self.points)
+            and self.points[0].used < LEAST_FOR_MEDIAN_INTERVAL
         )
 
     @property
@@ -181,7 +182,8 @@ class PointRanking:
                 failed = point.tried - point.ok
                 causes = [f"{failed} did not succeed"] if failed else []
                 without = point.ok - point.used
-                causes += [f"{without} have no number for the goal"] if without else []
+                verb = "has" if without == 1 else "have"
+                causes += [f"{without} {verb} no number for the goal"] if without else []
                 notes.append(
                     f"row {rank} counts {point.used} of {point.tried} repeats:"
                     f" {' and '.join(causes)}"
@@ -209,7 +211,12 @@ class _PointRepeats:
         return [self.scores[goal::goals].tolist() for goal in range(goals)]
 
     def reduced(self, aggregates: Sequence[RepeatAggregate]) -> tuple[float, ...]:
-        """Return one number for each goal, by its aggregate; nothing where one of them has none."""
+        """Return one number for each goal, by its aggregate; nothing where one of them has none.
+
+        Where no repeat has a score there is none, though a sum or a count of nothing is a number.
+        """
+        if not self.scores:
+            return ()
         columns = zip(aggregates, self.of_goals(len(aggregates)), strict=True)
         numbers = [aggregate.reduce(scores) for aggregate, scores in columns]
         return tuple([number for number in numbers if number is not None]) * (None not in numbers)
@@ -332,8 +339,9 @@ def _expected(
 
 def _default(repository: Repository, study: str, goal: Goal) -> RepeatAggregate:
     """Return the aggregate of a goal for which none is named."""
-    metrics = repository.definition(study).metrics
-    units = [metric.unit for metric in metrics if metric.name == goal.expression.text]
+    node = goal.expression.node  # the text may have parentheses or quotes around the name
+    name = node.name if isinstance(node, Name) else None
+    units = [m.unit for m in repository.definition(study).metrics if m.name == name]
     return {"mean": MEAN, "median": MEDIAN}[default_aggregate("".join(units))]
 
 

@@ -16,6 +16,7 @@ from zenturio.errors import InputError, did_you_mean
 from zenturio.experiment.aggregates import LEAST_FOR_MEDIAN_INTERVAL, median_interval
 from zenturio.query import statistics
 from zenturio.query.aggregates import Aggregate, Origins, exact_aggregate
+from zenturio.query.copied_table import MOST_ON_AXIS
 from zenturio.query.frames import Grouping
 from zenturio.query.present import left_out_notes
 from zenturio.show.chart import Chart, ChartAxis, Errors, Panel
@@ -189,7 +190,8 @@ class ChartTable:
             placed = set()
         for name in sorted({*placed, *needed, query.metric} - {""}):
             if is_number(frame[name]):
-                keep &= np.isfinite(frame[name].to_numpy(dtype=float, na_value=math.nan))
+                values = frame[name].to_numpy(dtype=float, na_value=math.nan)
+                keep &= np.abs(values) <= MOST_ON_AXIS  # not of NaN
             elif name == query.metric:
                 keep &= frame[name].notna().to_numpy()
         return keep
@@ -242,7 +244,11 @@ class ChartTable:
         return distinct
 
     def cells(self, *keys: str) -> dict[tuple[Any, ...], Cell]:
-        """Return the aggregate for each combination of the parts *keys*; note how it was made."""
+        """Return the aggregate for each combination of the parts *keys*; note how it was made.
+
+        Combinations without a number, such as the deviation of one value, are left out and noted.
+        Raise InputError if no combination has one.
+        """
         query = self.query
         hidden = self._hidden_parameters()
         # Without repeats alone, an interval would be that of parameters, not of noise.
@@ -251,7 +257,7 @@ class ChartTable:
         )
         has_repeats = self._has_repeats(keys)
         errors: Errors = query.errors or ("interval" if can_have_bars and has_repeats else "none")
-        cells = self._aggregate(keys, errors)
+        cells = self._with_numbers(self._aggregate(keys, errors))
         rows = [cell.rows for cell in cells.values()]
         if has_repeats:
             count = f"{min(rows)} to {max(rows)}" if min(rows) < max(rows) else str(rows[0])
@@ -261,6 +267,19 @@ class ChartTable:
         if errors != "none":
             cells = self._with_bars_noted(cells, errors)
         return cells
+
+    def _with_numbers(self, cells: Cells) -> Cells:
+        """Return the *cells* whose aggregate has a place on an axis; note how many have none."""
+        placed = {key: cell for key, cell in cells.items() if abs(cell.value) <= MOST_ON_AXIS}
+        if left_out := len(cells) - len(placed):
+            label = _aggregate_label(self.query.aggregate).format(self.query.metric)
+            if not placed:
+                raise InputError(
+                    f"nothing to draw: the {label} is nowhere a number",
+                    hint="choose another aggregate",
+                )
+            self.notes.append(f"no {label} for {left_out:,} of {len(cells):,} groups")
+        return placed
 
     def _with_bars_noted(self, cells: Cells, errors: Errors) -> Cells:
         """Return *cells* with error bars that are possible; note what the bars are."""

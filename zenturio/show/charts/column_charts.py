@@ -392,8 +392,7 @@ def _pie_chart(table: ChartTable) -> Chart:
     panels = []
     for facet in table.split("facet", MOST_PANELS):
         shares = {label_of(place): cell.value for (f, place), cell in cells.items() if f == facet}
-        # Written with `not`, so that NaN is refused, too.
-        if min(shares.values()) < 0 or not sum(shares.values()) > 0:
+        if min(shares.values(), default=0) < 0 or not any(shares.values()):
             raise InputError(
                 "a pie chart shows shares of a whole: values must not be negative, nor all zero",
                 hint="use a bar chart",

@@ -283,11 +283,15 @@ def _positions(axis: ChartAxis, values: tuple[Any, ...]) -> np.ndarray:
 
 
 def _error_lengths(mark: Line | Bars | Points) -> np.ndarray | None:
-    """Return the lengths of the error bars downwards and upwards."""
+    """Return the lengths of the error bars downwards and upwards; NaN draws none.
+
+    A length of 0 would be drawn: as an interval of equal values.
+    """
     if not mark.low:
         return None
     y = np.array(mark.y)
-    return np.asarray(np.nan_to_num(np.array([y - mark.low, np.array(mark.high) - y])))
+    lengths = np.array([y - mark.low, np.array(mark.high) - y])
+    return np.where(np.isfinite(lengths).all(axis=0), lengths, np.nan)
 
 
 def _name_categories(axes: Axes, axis: ChartAxis) -> None:

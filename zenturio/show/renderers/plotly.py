@@ -440,18 +440,25 @@ def _legend(name: str) -> dict[str, Any]:
     return {"name": escape(shorten(name)), "legendgroup": name}
 
 
+_NO_BAR = "none"
+"""Where there is no error bar: no number, as null were one (0), whose ends would be drawn."""
+
+
 def _error_bars(mark: Line | Bars | Points) -> dict[str, Any] | None:
     if not mark.high:
         return None
 
     def lengths(ends: Sequence[float]) -> list[float]:
-        pairs = zip(mark.y, ends, strict=True)
-        return [abs(end - value) if math.isfinite(end) else 0.0 for value, end in pairs]
+        return [abs(end - value) for value, end in zip(mark.y, ends, strict=True)]
+
+    def drawn(lengths: Sequence[float]) -> list[float | str]:
+        return [length if math.isfinite(length) else _NO_BAR for length in lengths]
 
     up, down = lengths(mark.high), lengths(mark.low)
-    bars = {"type": "data", "array": up, "thickness": 1.2, "width": 4}
-    is_symmetric = all(map(math.isclose, up, down))
-    return bars if is_symmetric else {**bars, "symmetric": False, "arrayminus": down}
+    bars = {"type": "data", "array": drawn(up), "thickness": 1.2, "width": 4}
+    pairs = zip(up, down, strict=True)
+    is_symmetric = all(math.isclose(*pair) or all(map(math.isnan, pair)) for pair in pairs)
+    return bars if is_symmetric else {**bars, "symmetric": False, "arrayminus": drawn(down)}
 
 
 def _line_traces(mark: Line, _panel: Panel, chart: Chart) -> list[Trace]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from zenturio.errors import InputError
 from zenturio.show.chart import Bars, Chart, ChartAxis, Line, Mark, Points, shorten, tick_text
@@ -33,7 +33,10 @@ def render_text(chart: Chart) -> list[str]:
         )
     marks = chart.panels[0].marks
     if all(isinstance(mark, Bars) for mark in marks):
-        body = _bar_lines(chart, [mark for mark in marks if isinstance(mark, Bars)])
+        bars = [mark for mark in marks if isinstance(mark, Bars)]
+        body = _bar_lines(chart, bars)
+        if any(mark.low for mark in bars):
+            chart = replace(chart, note=chart.note.replace("bars: ", "in brackets: "))
     elif all(isinstance(mark, Line | Points) for mark in marks):
         body = _field_lines(chart, [mark for mark in marks if isinstance(mark, Line | Points)])
     else:
@@ -47,13 +50,13 @@ def text_bars(
 ) -> list[str]:
     """Return a line for each name: its bar, in eighths of a character, and its value.
 
-    The longest bar has *width* characters. Bars start at 0; values must not be negative.
+    The longest bar has *width* characters. Bars start at 0; negative values have none.
     """
     longest = max(values, default=0.0) or 1.0
     name_width = max(map(len, names), default=0)
     lines = []
     for name, value in zip(names, values, strict=True):
-        eighths = round(value / longest * width * 8)
+        eighths = round(max(value, 0.0) / longest * width * 8)
         bar = "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
         lines.append(f"{name:>{name_width}}  {bar} {value:.4g} {unit}".rstrip())
     return lines
@@ -72,7 +75,7 @@ def _bar_lines(chart: Chart, marks: Sequence[Bars]) -> list[str]:
         if mark.role == "faint":
             lines += ["", "may be due to chance:"]
         names = [f"{shorten(str(name), 28):>{name_width}}" for name in mark.x]
-        width = round(BAR_WIDTH * max(0.0, *mark.y) / longest) if longest else BAR_WIDTH
+        width = round(BAR_WIDTH * (max(0.0, *mark.y) / longest)) if longest else BAR_WIDTH
         axis = chart.x if mark.is_lying else chart.y
         bars = text_bars(names, mark.y, unit=axis.unit, width=width)
         ends = zip(mark.low, mark.high, strict=True) if mark.low else [()] * len(bars)
