@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+import zenturio
 from cli.conftest import zen
 from zenturio.errors import InputError
 from zenturio.show.study import Study
@@ -119,3 +120,18 @@ def test_what_is_infinite_or_no_number_is_not_counted(tmp_path):
     told = zen("explain", "model", cwd=tmp_path).out.splitlines()
     assert "30 of 50 points have a number" in told[0]
     assert told[-1].endswith("30 of 50 points")
+
+
+def test_a_python_function_has_a_proposal_from_the_space_of_its_last_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def bowl(a: int, share: float) -> dict[str, float]:
+        return {"y": (a - 3) ** 2 + share}
+
+    wide = zenturio.Space(a=range(9), share=zenturio.uniform(0, 1))
+    facts = zenturio.run(bowl, wide, sample=12).explain("minimize y").facts()
+    assert set(facts["next"]) == {"a", "share"}
+    assert facts["engine"] == "auto"
+    narrow = zenturio.Space(a=range(9), share=[0.5], constraints=["a > 6"])
+    proposal = zenturio.run(bowl, narrow, limit=1).explain("minimize y").facts()["next"]
+    assert proposal == {"a": 8, "share": 0.5}

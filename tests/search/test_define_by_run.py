@@ -9,6 +9,7 @@ import pytest
 
 import zenturio as zen
 from zenturio.errors import InputError
+from zenturio.search.define_by_run import DefineByRunSearch
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 
@@ -206,3 +207,33 @@ def test_no_optuna_is_needed():
         "assert search.run(30).best_params == {'x': 0}"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize("engine", ["auto", "ga"])
+def test_a_search_that_is_loaded_goes_on_as_if_it_had_never_stopped(engine, tmp_path):
+    whole = zen.from_optuna(network, engine=engine, seed=3).run(20).run(10)
+    zen.from_optuna(network, engine=engine, seed=3).run(20).save(tmp_path / "search.json")
+    loaded = DefineByRunSearch.load(tmp_path / "search.json", network)
+    assert loaded.best_params in [trial.params for trial in whole.trials[:20]]
+    assert loaded.run(10).trials == whole.trials
+
+
+def test_what_json_has_not_and_what_is_no_search_are_refused(tmp_path):
+    def objective(trial):
+        trial.set_user_attr("odd", {1, 2})
+        return trial.suggest_int("x", 0, 3)
+
+    file = tmp_path / "search.json"
+    with pytest.raises(InputError, match="cannot be saved: Object of type set"):
+        zen.from_optuna(objective).run(1).save(file)
+    with pytest.raises(InputError, match=r"cannot be saved: \(1, 2\) is a choice"):
+        zen.from_optuna(lambda trial: trial.suggest_categorical("t", [(1, 2)])[0]).run(1).save(file)
+    assert not file.exists()
+    for text in ("[]", "{}", '{"format": 1, "settings": {}, "trials": [{}]}'):
+        file.write_text(text)
+        with pytest.raises(InputError, match="is not a saved search"):
+            DefineByRunSearch.load(file, objective)
+    zen.from_optuna(network).run(1).save(file)
+    file.write_text(file.read_text().replace('"format": 1', '"format": 2'))
+    with pytest.raises(InputError, match="another version"):
+        DefineByRunSearch.load(file, network)

@@ -1,6 +1,7 @@
 """What a space says of itself, and what it refuses."""
 
 import itertools
+import json
 import math
 import pickle
 import subprocess
@@ -23,7 +24,7 @@ from zenturio.space import (
     elements,
     join,
 )
-from zenturio.space.space import fingerprint
+from zenturio.space.space import fingerprint, space_as_json, space_from_json
 
 
 def matrix():
@@ -504,3 +505,17 @@ def test_a_fingerprint_is_that_of_what_is_written_and_stays():
     spaces += [zen.Space(**sets).where("a > 0"), zen.Space(**sets).where("a > 1")]
     assert len({fingerprint(space) for space in spaces}) == len(spaces)
     assert all(fingerprint(space) == fingerprint(space.where()) for space in spaces)
+
+
+def test_a_space_is_the_same_after_it_was_written_as_json():
+    whole = zen.Space(
+        a=["01", "1"], b=[True, False], c=[1, 2.5], n=zen.span(1, 10**6, 3), x=zen.uniform(0, 1),
+        y=zen.parameter(zen.loguniform(1e-3, 1), when='a == "1"', default=0.5, unit="s"),
+        d=zen.span(0, "n // 2", 2), e=zen.derived("n * 2"), u=[1, 2], v=["p", "q"],
+        constraints=["n < 100 or b"],
+    ).together("u", "v")  # fmt: skip
+    again = space_from_json(json.loads(json.dumps(space_as_json(whole))))
+    assert again.parameters == whole.parameters
+    assert fingerprint(again) == fingerprint(whole)
+    assert again.sample(3, 1) == whole.sample(3, 1)
+    assert space_as_json(zen.Space(a=[str(n) for n in range(10_001)])) is None

@@ -8,24 +8,29 @@ condition), the space is made anew, and a new engine learns what is known before
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from zenturio.errors import InputError, SpaceError
+from zenturio.files import read_regular, write_whole
 from zenturio.search.api import scores_for
 from zenturio.search.loop import PendingTrial, Scores, parse_budget
 from zenturio.search.objective import Directions
-from zenturio.search.optimization import Optimization
+from zenturio.search.optimization import FORMAT, MOST_BYTES, Optimization
 from zenturio.space import Point, Space, loguniform, parameter, span, uniform
 from zenturio.space.parameter import Parameter
 
 MOST_CONDITION_VALUES = 64
 """Values of another parameter that a condition names at most."""
+
+JSON_VALUES = "choices and user attributes are texts, numbers, True, False and None"
 
 Coded = int | float | str
 """A value as the space has it: of a category that is no number, a text for its position."""
@@ -260,6 +265,7 @@ class DefineByRunSearch:
     """A search with an objective that takes a trial and asks it for its parameters.
 
     ``run`` may be called again to go on. With one job the same seed makes the same trials.
+    ``save`` writes the trials, and a search that is loaded goes on as if it had never stopped.
     """
 
     def __init__(
@@ -300,6 +306,7 @@ class DefineByRunSearch:
             raise InputError(f"budget={budget!r}", hint="a number of trials")
         last = self._started + limit.trials
         self._search, self.stop_reason = None, ""
+        self._infer()  # of the trials alone, so that a loaded search goes on in the same way
         running: dict[Future[DefinedTrial], PendingTrial | None] = {}
         with ThreadPoolExecutor(self._jobs) as pool:
             try:
@@ -345,6 +352,55 @@ class DefineByRunSearch:
         """The first score of the best trial."""
         return float(self.best_trial.scores[0] or 0.0)
 
+    def save(self, path: Path | str) -> None:
+        """Write the completed trials to *path* as JSON; the file is replaced at once or not at all.
+
+        InputError if a choice or a user attribute is nothing that JSON has.
+        """
+        state = {
+            "format": FORMAT,
+            "directions": list(self.directions.names),
+            "engine": self._engine,
+            "seed": self._seed,
+            "jobs": self._jobs,
+            "settings": self._settings,
+            "trials": [asdict(trial) for trial in self.trials],
+        }
+        for choice in (c for t in self.trials for s in t.suggestions.values() for c in s.choices):
+            if not isinstance(choice, bool | int | float | str | None):
+                raise InputError(
+                    f"the search cannot be saved: {choice!r} is a choice", hint=JSON_VALUES
+                )
+        try:
+            text = json.dumps(state)
+        except TypeError as error:
+            raise InputError(f"the search cannot be saved: {error}", hint=JSON_VALUES) from error
+        write_whole(Path(path), [text.encode()])
+
+    @classmethod
+    def load(cls, path: Path | str, objective: Callable[[Any], Any]) -> DefineByRunSearch:
+        """Return the search that was saved to *path*, with the same *objective*, to ``run`` it on.
+
+        Trials that were running when it was saved are not part of it.
+        """
+        try:
+            state = json.loads(read_regular(Path(path), MOST_BYTES))
+            number, settings = state.pop("format"), state.pop("settings")
+            trials = [_trial(facts) for facts in state.pop("trials")]
+            search = cls(objective, **state, **settings)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise InputError(f"{path} is not a saved search: {error}") from error
+        if number != FORMAT:
+            raise InputError(f"{path} was saved by another version of zenturio")
+        search.trials = trials
+        search._started = max((trial.number + 1 for trial in trials), default=0)
+        return search
+
+    def _infer(self) -> None:
+        """Infer the parameters and their conditions from all trials."""
+        self._model = _inferred(self.trials)
+        self._rare = {n for n in self._model for t in self.trials if n not in t.coded}
+
     def _losses(self, trial: DefinedTrial) -> tuple[float, ...]:
         return self.directions.losses(trial.scores)
 
@@ -387,8 +443,8 @@ class DefineByRunSearch:
             )
         self.trials.append(trial)
         if not self._is_expected(trial):
-            self._model, self._search = _inferred(self.trials), None
-            self._rare = {n for n in self._model for t in self.trials if n not in t.coded}
+            self._infer()
+            self._search = None
         elif self._search is not None and pending is not None:
             self._search.tell(pending, trial.scores or None)
 
@@ -439,6 +495,16 @@ class DefineByRunSearch:
             return space.find({internal[name]: value for name, value in coded.items()})
         except SpaceError:  # a value between the steps of what is asked for now
             return None
+
+
+def _trial(facts: Mapping[str, Any]) -> DefinedTrial:
+    """Return the trial that was saved as *facts*."""
+    suggestions = {
+        name: Suggestion(**{**suggestion, "choices": tuple(suggestion["choices"])})
+        for name, suggestion in facts["suggestions"].items()
+    }
+    scores = tuple(facts["scores"])
+    return DefinedTrial(**{**facts, "scores": scores, "suggestions": suggestions})
 
 
 def _inferred(

@@ -35,9 +35,10 @@ from zenturio.show.charts.search_charts import (
 )
 from zenturio.show.charts.study_charts import MOST_POINTS, draw_chart
 from zenturio.space import Point, Space
+from zenturio.space.space import space_from_json
 from zenturio.study.best_points import PointRanking, best
 from zenturio.study.last_options import SEARCH
-from zenturio.study.study_definition import resolve_name
+from zenturio.study.study_definition import SPACE, resolve_name
 
 SHOWN = 3
 """Points as good as the best, or pairs of parameters, that a line names at most."""
@@ -221,7 +222,7 @@ def explain(
     )
     objectives = [o.with_direction() for o in objectives_of(ChartQuery(kind="dependence"), frame)]
     definition = repository.definition(study)
-    space = present_space(repository, study)
+    space = present_space(repository, study) or _function_space(definition.notes)
     frame.attrs["derived"] = derived_parameters(space)
     without = frozenset() if outside else digests_outside(repository, study)
     ranking = best(repository, study, SHOWN + 1, objective, without=without, rows=rows)
@@ -253,6 +254,15 @@ def explanation_chart(repository: Repository, explanation: Explanation, **option
     axes = tuple(share.parameter for share in explanation.with_verdict("yes"))
     query = ChartQuery.of(studies=explanation.study, kind="dependence", axes=axes, **options)
     return draw_chart(repository, query).chart
+
+
+def _function_space(notes: Mapping[str, Any]) -> Space | None:
+    """Return the space of the last run of a study of a Python function."""
+    record = notes.get(SPACE)
+    try:
+        return None if record is None else space_from_json(record)
+    except (InputError, LookupError, TypeError, ValueError):  # written by somebody else
+        return None
 
 
 def _propose(

@@ -1,4 +1,4 @@
-"""The space of all points of some parameters under constraints, and its fingerprint."""
+"""The space of all points of some parameters under constraints, its fingerprint and its JSON."""
 
 from __future__ import annotations
 
@@ -26,7 +26,15 @@ from zenturio.space.component import (
     sample_values,
 )
 from zenturio.space.definition import Constraint, Decoder, Part, define, neighbours, split
-from zenturio.space.domain import Column, Continuous
+from zenturio.space.domain import (
+    ArithmeticRange,
+    Column,
+    Continuous,
+    Domain,
+    Elements,
+    Numeral,
+    elements,
+)
 from zenturio.space.parameter import Dependent, Parameter, Values, Zip, domain_of
 from zenturio.space.point import Point, PointBlock
 
@@ -407,3 +415,86 @@ def _parts(parameter: Parameter) -> Iterator[object]:
         yield list(domain.texts())
     else:
         yield domain.size, domain.text(0), domain.text(domain.size - 1)
+
+
+MOST_RECORDED = 10_000
+"""A space with more listed elements in one set is not written as JSON."""
+
+
+def space_as_json(space: Space) -> dict[str, Any] | None:
+    """Return *space* as JSON, from which `space_from_json` makes it; None if it is too large.
+
+    Concatenations, which only files declare, are not written either.
+    """
+    parameters = []
+    for parameter in space.parameters:
+        domain = _domain_as_json(parameter.domain)
+        if domain is None and parameter.derived is None:
+            return None
+        texts = {"when": parameter.when, "derived": parameter.derived}
+        parameters.append(
+            {"name": parameter.name, "domain": domain, "unit": parameter.unit}
+            | {"default": parameter.default}
+            | {clause: expression and expression.text for clause, expression in texts.items()}
+        )
+    constraints = [
+        {"together": list(constraint.names)} if isinstance(constraint, Zip) else constraint.text
+        for constraint in space.constraints
+    ]
+    return {"parameters": parameters, "constraints": constraints}
+
+
+def _domain_as_json(domain: Domain | None) -> dict[str, Any] | None:
+    if isinstance(domain, Elements) and domain.size <= MOST_RECORDED:
+        return {"type": domain.type, "elements": list(domain.listed)}
+    if isinstance(domain, ArithmeticRange):
+        numeral = domain.numeral
+        format_ = [numeral.places, numeral.padded, numeral.shortest]
+        return {
+            "type": domain.type, "start": domain.first, "stride": domain.stride,
+            "size": domain.size, "format": format_,
+        }  # fmt: skip
+    if isinstance(domain, Continuous):
+        return {"low": domain.low, "high": domain.high, "log": domain.log}
+    if isinstance(domain, Dependent):
+        bounds = {
+            name: bound if isinstance(bound, str) else bound.text
+            for name, bound in (
+                ("first", domain.first), ("last", domain.last), ("step", domain.stride)
+            )
+        }  # fmt: skip
+        return bounds | {"geometric": domain.geometric}
+    return None
+
+
+def space_from_json(record: Mapping[str, Any]) -> Space:
+    """Return the space that `space_as_json` wrote as *record*."""
+    parameters = [
+        Parameter(
+            facts["name"],
+            facts["domain"] and _domain_from_json(facts["domain"]),
+            unit=facts["unit"],
+            default=facts["default"],
+            when=parse(facts["when"]) if facts["when"] else None,
+            derived=parse(facts["derived"]) if facts["derived"] else None,
+        )
+        for facts in record["parameters"]
+    ]
+    constraints = [
+        text if isinstance(text, str) else Zip(tuple(text["together"]))
+        for text in record["constraints"]
+    ]
+    return Space(parameters, constraints)
+
+
+def _domain_from_json(facts: Mapping[str, Any]) -> Domain:
+    if "elements" in facts:
+        return elements(facts["elements"], facts["type"])
+    if "size" in facts:
+        numeral = Numeral(*facts["format"])
+        return ArithmeticRange(
+            facts["type"], facts["start"], facts["stride"], facts["size"], numeral
+        )
+    if "low" in facts:
+        return Continuous(facts["low"], facts["high"], facts["log"])
+    return Dependent(facts["first"], facts["last"], facts["step"], facts["geometric"])

@@ -8,6 +8,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import islice
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple, cast
 
@@ -43,6 +44,7 @@ from zenturio.search import Directions
 from zenturio.search.objective import Losses
 from zenturio.study.driver.progress import ExpectedPoint, scalars, score_of_values
 from zenturio.study.last_options import SEARCH
+from zenturio.study.study_definition import FUNCTION
 
 
 class RepeatAggregate(NamedTuple):
@@ -526,8 +528,11 @@ def _values(names: Sequence[str], page: ColumnPage) -> Iterator[dict[str, Value]
 def _goals(repository: Repository, study: str, objective: str) -> tuple[Goal, ...]:
     definition = repository.definition(study)
     if objective:
-        fields = (*definition.parameters, *definition.metrics)
-        return goals_of(objective, [field.name for field in fields])
+        names = [field.name for field in (*definition.parameters, *definition.metrics)]
+        if FUNCTION in definition.notes:  # nobody declares what a function returns
+            for record in islice(repository.records(study, states=("ok",)), 1):
+                names += record.outcome.metrics if record.outcome else ()
+        return goals_of(objective, names)
     texts = [(goal["direction"], goal["expression"]) for goal in definition.goals]
     if not texts:
         raise InputError(

@@ -14,6 +14,7 @@ from zenturio.experiment import Experiment, ExperimentFunction
 from zenturio.experiment.experiment import Kinds
 from zenturio.experiment.provenance import provenance
 from zenturio.record import Repository, StudyDefinition
+from zenturio.space.space import space_as_json
 from zenturio.study.driver.experiment_source import (
     OrderKind,
     PointSelection,
@@ -36,7 +37,9 @@ from zenturio.study.driver.study_driver import (
 )
 from zenturio.study.driver.study_records import UnrecordedOutcomes, leased
 from zenturio.study.study_definition import (
+    FUNCTION,
     PROGRAM,
+    SPACE,
     ArchivedStudy,
     fields_of,
     measured_fields,
@@ -181,10 +184,11 @@ def _definition(function: ExperimentFunction, points: PointSelection) -> StudyDe
         metrics=measured_fields(),
         provenance=provenance(Path.cwd()),
         notes={
-            "function": function.source,
+            FUNCTION: function.source,
             PROGRAM: {f"{function.name}()": blake2b(function.source.encode()).hexdigest()},
             "repeat": function.repeat.count,
             "constraints": [constraint.text for constraint in points.space.constraints],
+            SPACE: space_as_json(points.space),
             "experiments": points.count * function.repeat.count,
         },
     )
