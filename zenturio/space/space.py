@@ -426,17 +426,19 @@ def space_as_json(space: Space) -> dict[str, Any] | None:
 
     Concatenations, which only files declare, are not written either.
     """
-    parameters = []
+    parameters: list[dict[str, Any]] = []
     for parameter in space.parameters:
         domain = _domain_as_json(parameter.domain)
         if domain is None and parameter.derived is None:
             return None
-        texts = {"when": parameter.when, "derived": parameter.derived}
+        when, derived = parameter.when, parameter.derived
         parameters.append(
-            {"name": parameter.name, "domain": domain, "unit": parameter.unit}
-            | {"default": parameter.default}
-            | {clause: expression and expression.text for clause, expression in texts.items()}
-        )
+            {
+                "name": parameter.name, "domain": domain, "unit": parameter.unit,
+                "default": parameter.default, "when": when and when.text,
+                "derived": derived and derived.text,
+            }
+        )  # fmt: skip
     constraints = [
         {"together": list(constraint.names)} if isinstance(constraint, Zip) else constraint.text
         for constraint in space.constraints
