@@ -16,8 +16,11 @@ def url(request, tmp_path) -> str:
     return request.getfixturevalue("postgres_url")
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def reversed_rows(monkeypatch):
-    """Let SQLite return rows backwards wherever a query asks for no order."""
+    """Let SQLite return rows backwards wherever a query asks for no order.
+
+    It promises none, and PostgreSQL has another one: no test may depend on that of SQLite.
+    """
     backwards = "PRAGMA reverse_unordered_selects = ON"
     monkeypatch.setattr(sqlite, "_GUARDS", (*sqlite._GUARDS, backwards))

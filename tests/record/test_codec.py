@@ -217,3 +217,17 @@ def test_a_field_knows_of_integers_that_a_slot_of_reals_would_round(rows):
     assert [read_back(spread, n, "metrics")[0]["m"] for n in range(len(rows))] == rows
     small = arrange_in_slots(FieldLayout("postgresql", 1, 1), [{}], [{"m": 2**50}])
     assert not small.layout.fields[0].forms & Form.BIG
+
+
+def test_remarks_on_parameters_and_on_metrics_stand_in_one_document():
+    text = json.dumps({
+        codec.remark_key("parameter", "n"): {"int": str(2**70)},
+        codec.remark_key("metric", "n"): {"real": "nan"},
+        codec.remark_key("metric", "t"): {"missing": "no match"},
+    })  # fmt: skip
+    assert codec.remarks_on_parameters(text) == {"n": 2**70}
+    assert codec.remarks_on_parameters(None) == {}
+    assert codec.remarks_on_parameters(json.dumps({"t": {"missing": "no match"}})) == {}
+    remarks = codec.remarks_on(text)
+    assert remarks.keys() == {"n", "t"}
+    assert math.isnan(remarks["n"])

@@ -82,7 +82,7 @@ def test_caches_of_each_study_read_the_results_again(repository, url):
     repository.cached("s", NEW)
     assert dict(sql(url, edits)) == {"s": 1, "t": 1}
     rows = dict(sql(url, "SELECT version, last - first FROM edits"))
-    assert list(rows.values()) == [1, 0]  # two results of the first one, and the copy of one
+    assert rows == {1: 1, 2: 0}  # two results of the first one, and the copy of one
 
 
 def test_the_former_digest_leads_to_the_experiment(repository):

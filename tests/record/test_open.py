@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from zenturio import trust
 from zenturio.errors import InputError, RecordError, SafetyError
 from zenturio.record import StudyDefinition
 from zenturio.record.open import dialect_at, locate, open_repository, project_folder, wait_seconds
@@ -137,3 +138,27 @@ def test_what_sqlite_says_becomes_an_error_with_the_place_and_a_hint(
     assert message in diagnostic.message
     assert diagnostic.hint.startswith(hint)
     assert bool(diagnostic.hint) == bool(hint)
+
+
+def test_a_work_folder_holds_the_project_and_must_be_the_users_own(tmp_path, monkeypatch):
+    work = tmp_path / "work"
+    monkeypatch.setenv("ZENTURIO_WORK", str(work))
+    monkeypatch.chdir(tmp_path)
+    assert project_folder() == work  # which is not there yet
+    (work / ".zenturio").mkdir(parents=True)
+    work.chmod(0o755)
+    assert project_folder() == work
+    assert project_folder(tmp_path) == tmp_path
+    monkeypatch.setattr(trust, "check_owner", refuse)
+    with pytest.raises(SafetyError, match="project folder"):
+        project_folder()
+    monkeypatch.undo()
+    monkeypatch.setenv("ZENTURIO_WORK", "work")
+    monkeypatch.chdir(tmp_path)
+    work.chmod(0o777)
+    with pytest.raises(SafetyError):
+        project_folder()
+
+
+def refuse(folder, name):
+    raise SafetyError(f"{folder} is no {name} of ours")

@@ -1,7 +1,7 @@
 """Projects on one database: the same name from two people is two studies, and copies are new."""
 
 import shutil
-from contextlib import chdir, contextmanager
+from contextlib import chdir, closing, contextmanager
 
 import psycopg
 import pytest
@@ -204,3 +204,15 @@ def test_a_project_that_begins_without_a_study_is_known_to_the_database(postgres
         assert connection.execute(query, (uuid,)).fetchall() == [("fresh",)]
         assert repository.begin_project() == uuid
         assert connection.execute(query, (uuid,)).fetchall() == [("fresh",)]
+
+
+def test_a_file_is_one_project_and_its_queue_is_open_to_who_may_write_it(tmp_path):
+    path = tmp_path / "a.db"
+    with closing(open_repository(path)) as repository:
+        assert repository.in_project("") is repository
+        assert repository.in_project("a" * 32) is not repository
+        path.chmod(0o600)
+        assert repository.is_queue_admin()
+        assert not repository.may_others_write()
+        path.chmod(0o666)
+        assert repository.may_others_write()

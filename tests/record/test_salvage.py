@@ -499,26 +499,38 @@ def test_versions_are_named_again_by_what_leads_to_them(three):
 
 
 def test_a_study_that_lost_its_fields_has_those_that_its_definitions_name(three):
+    """In the order of versions, and of their definitions."""
     before, after, _ = mended(
         three,
         "DELETE FROM fields WHERE study = 2",
         "UPDATE versions SET members = '{}' WHERE id = 2",
+        "INSERT INTO versions SELECT 9, 2, 2, 1, 1, '{}'",
+        *(
+            f"INSERT INTO definitions SELECT {number}, {version}, at, replace(document, '\"time\"',"
+            f" '\"{name}\"') FROM definitions WHERE id = 2"
+            for number, version, name in ((4, 2, "later"), (5, 9, "last"))
+        ),
     )
     made = after["fields"] - before["fields"]
     assert plain(made, "number", "role", "name", "place", "type", "forms", "study") == sorted(
         [
             ("0", "parameter", "n", "v0", "int", "63", "2"),
             ("1", "metric", "time", "v1", "None", "63", "2"),
-            *((str(n), "metric", f"field_v{n}", f"v{n}", "None", "63", "2") for n in range(2, 32)),
+            ("2", "metric", "later", "v2", "None", "63", "2"),
+            ("3", "metric", "last", "v3", "None", "63", "2"),
+            *((str(n), "metric", f"field_v{n}", f"v{n}", "None", "63", "2") for n in range(4, 32)),
         ]
     )
-    (members,) = (
-        json.loads(dict(row)["members"]) for row in after["versions"] if dict(row)["id"] == "2"
-    )
-    assert members == {
-        "0": ["", "int", "", "", 0, 63],
-        **{str(number): ["", None, "", "", 0, 63] for number in range(1, 32)},
-    }
+    for version in ("2", "9"):
+        (members,) = (
+            json.loads(dict(row)["members"])
+            for row in after["versions"]
+            if dict(row)["id"] == version
+        )
+        assert members == {
+            "0": ["", "int", "", "", 0, 63],
+            **{str(number): ["", None, "", "", 0, 63] for number in range(1, 32)},
+        }
     assert after["definitions"] == before["definitions"]
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import types
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,11 @@ from record import oracle
 from record.worker import DEFINITION, STUDY, drive
 from unprivileged import unprivileged
 from zenturio.errors import RecordError
+from zenturio.experiment.experiment import ProgramIdentity
 from zenturio.record import (
     DriverProcess,
+    Field,
+    StudyDefinition,
     leases,
     maintenance,
     outcome_recording,
@@ -31,6 +35,12 @@ from zenturio.testing.repository import RepositoryContract
 
 
 class TestSQLite(RepositoryContract):
+    """Rows come in the order that users see."""
+
+    @pytest.fixture
+    def reversed_rows(self) -> None:
+        """Leave the order as it is."""
+
     @pytest.fixture
     def repository(self, tmp_path) -> Repository:
         repository = open_repository(tmp_path / "zenturio.db")
@@ -39,13 +49,10 @@ class TestSQLite(RepositoryContract):
 
 
 class TestSQLiteWithPythonsOwnLibrary(RepositoryContract):
-    """Where there is no newer one: a journal that the WAL-reset fault cannot touch.
-
-    And rows come in another order, where nobody asked for one.
-    """
+    """Where there is no newer one: a journal that the WAL-reset fault cannot touch."""
 
     @pytest.fixture
-    def repository(self, tmp_path, monkeypatch, reversed_rows) -> Repository:
+    def repository(self, tmp_path, monkeypatch) -> Repository:
         import sqlite3
 
         monkeypatch.setattr(sqlite, "sqlite_module", lambda: sqlite3)
@@ -328,6 +335,9 @@ def test_a_file_that_is_being_read_is_not_compacted_and_is_so_later(tmp_path):
         reader.execute("SELECT count(*) FROM studies").fetchone()
         assert not dialect.compact()
         reader.execute("ROLLBACK")
+        reader.execute("BEGIN IMMEDIATE")
+        assert not dialect.compact()
+        reader.execute("ROLLBACK")
         assert dialect.compact()
     path.write_bytes(b"not a database, but long enough to be taken for one" * 50)
     with pytest.raises(RecordError, match="is damaged"):
@@ -382,3 +392,76 @@ def test_an_answer_that_does_not_fit_into_the_memory_is_an_error_with_a_hint(tmp
     assert "the result does not fit into memory" in done.stdout, done.stderr
     assert "select fewer rows" in done.stdout
     assert done.stdout.endswith("()\n")  # and the next statement works
+
+
+def test_a_file_that_stays_in_wal_mode_is_refused_with_the_reason(tmp_path):
+    (tmp_path / "a.db").touch()
+    dialect = sqlite.SQLite(tmp_path / "a.db", 0.1)
+    stays = types.SimpleNamespace(
+        execute=lambda _: types.SimpleNamespace(fetchone=lambda: ("wal",))
+    )
+    dialect._wal = True
+    dialect._set_modes(stays)
+    dialect._wal, dialect._network = False, "nfs4"
+    with pytest.raises(RecordError, match=r"WAL mode.*: the file system is nfs4"):
+        dialect._set_modes(stays)
+    dialect._network = None
+    dialect._driver = _Pretending(sqlite.sqlite_module(), (3, 40, 1))
+    with pytest.raises(RecordError, match=r"SQLite 3\.40\.1 may damage .*fixed in 3\.51\.3"):
+        dialect._set_modes(stays)
+
+
+def test_the_memory_of_connections_is_limited_at_once(tmp_path):
+    def size(repository):
+        with contextlib.closing(repository.connections.raw_connection()) as connection:
+            return connection.driver_connection.execute("PRAGMA cache_size").fetchone()[0]
+
+    with contextlib.closing(open_repository(tmp_path / "a.db")) as repository:
+        assert size(repository) == -sqlite.CACHE_KIB
+        repository.limit_cache(100)
+        assert size(repository) == -100
+
+
+@pytest.mark.parametrize("backwards", [True, False])
+def test_what_comes_first_or_last_is_asked_for(tmp_path, monkeypatch, backwards):
+    """Whichever end of a table SQLite begins at."""
+    if not backwards:
+        guards = tuple(guard for guard in sqlite._GUARDS if "reverse" not in guard)
+        monkeypatch.setattr(sqlite, "_GUARDS", guards)
+    path = tmp_path / "a.db"
+    fields = tuple(Field(f"p{number}") for number in range(5))
+    newer = StudyDefinition(fields, sources={"b.sh": b"b", "a.sh": b"a"})
+    program = ProgramIdentity("ef" * 16, 2, lambda: '{"format": 2}')
+    named = replace(experiment(0), program=program, key=b"k" * 16)
+    with contextlib.closing(open_repository(path)) as repository:
+        # Of several definitions the newest one is compared with the one that is opened.
+        for definition in (DEFINITION, newer, newer):
+            repository.open("s", definition)
+        assert list(repository.definition("s").sources) == ["a.sh", "b.sh"]
+        for number, person in enumerate(("ann", "bob"), 1):
+            lease = repository.acquire_lease("s", DriverProcess.current())
+            assert lease.number == number
+            sql(path, f"UPDATE leases SET person = '{person}' WHERE id = {number}")
+            repository.release_lease(lease)
+        assert [r.person for r in repository.rounds("s")] == ["ann"]
+        # Two drivers may have written the recipe of one program: the first one is used.
+        lease = repository.acquire_lease("s", DriverProcess.current())
+        repository.add_results("s", lease.number, [(named, outcome(named))])
+        sql(
+            path,
+            "INSERT INTO recipes (version, format, document) SELECT 1, 2, document FROM recipes",
+        )
+    with contextlib.closing(open_repository(path)) as repository:
+        _, layout = repository.version_and_layout("s")
+        assert [f.number for f in layout.fields] == list(range(len(layout.fields)))
+        assert len(layout.fields) == len({*DEFINITION.parameters, *DEFINITION.metrics, *fields})
+        (lease,) = repository.leases("s")
+        other = replace(experiment(1), program=program, key=b"l" * 16)
+        repository.add_results("s", lease.number, [(other, outcome(other))])
+    assert sql(path, "SELECT count(*) FROM definitions") == [(2,)]
+    assert sql(path, "SELECT DISTINCT recipe FROM results") == [(1,)]
+
+
+def sql(path, statement):
+    with contextlib.closing(sqlite.sqlite_module().connect(path)) as connection, connection:
+        return connection.execute(statement).fetchall()

@@ -1,6 +1,7 @@
 """Where many studies stand is asked in a number of statements that does not grow with them."""
 
 import json
+from contextlib import closing
 from dataclasses import replace
 from hashlib import sha256
 
@@ -8,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from zenturio.cli.main import app
+from zenturio.errors import NotFoundError
 from zenturio.record import SPACES, DriverProcess, Field, StudyDefinition
 from zenturio.record.database import Transaction
 from zenturio.record.open import open_repository
@@ -33,7 +35,7 @@ def enter(repository, name, count=1, *, release=True):
 
 
 @pytest.fixture
-def repository(url, reversed_rows):
+def repository(url):
     """An empty repository in each kind of database."""
     opened = open_repository(url)
     yield opened
@@ -146,3 +148,22 @@ def test_one_study_is_told_without_reading_the_others(tmp_path, statements):
     status = study_status(str(tmp_path / "zenturio.db"), "s3")
     assert (status.study, status.ok, status.planned, status.place) == ("s3", 2, 3, "local")
     assert not any(text.strip().endswith("ORDER BY v.id") for text in statements)
+
+
+def test_a_file_shows_paths_in_its_project_where_it_lies_now(tmp_path, monkeypatch):
+    home = tmp_path / "before"
+    (home / ".zenturio").mkdir(parents=True)
+    definition = replace(DEFINITION, notes={"paths": [str(home / "a.sh"), "/elsewhere/b.sh"]})
+    with closing(open_repository(home / ".zenturio" / "zenturio.db")) as repository:
+        repository.open("s", definition)
+    moved = home.rename(tmp_path / "after")
+    with closing(open_repository(moved / ".zenturio" / "zenturio.db")) as repository:
+        (standing,) = repository.standings()
+    assert standing.notes == {"paths": [str(moved / "a.sh"), "/elsewhere/b.sh"]}
+
+
+def test_nothing_is_cached_of_no_experiments_and_a_study_there_must_be(repository):
+    repository.open("s", DEFINITION)
+    assert repository.cached("s", []) == frozenset()
+    with pytest.raises(NotFoundError):
+        repository.cached("nowhere", [])

@@ -79,7 +79,7 @@ def _study_holds(repository, name, said):
 
 
 @pytest.mark.parametrize("revision", ["0001", "0002", "0003"])
-def test_all_that_was_recorded_is_there_after_the_upgrade(url, revision, reversed_rows):
+def test_all_that_was_recorded_is_there_after_the_upgrade(url, revision):
     make_old(url, revision, empty=False)
     with pytest.raises(RecordError, match=f"has the schema {revision}, and this program needs"):
         open_repository(url)
@@ -378,7 +378,7 @@ def test_what_ran_when_its_driver_died_is_a_stale_attempt_after_the_upgrade(url)
     assert maintenance.check_repository(url) == ()
 
 
-def test_a_result_ran_on_the_machine_of_the_driver_of_that_time(tmp_path, reversed_rows):
+def test_a_result_ran_on_the_machine_of_the_driver_of_that_time(tmp_path):
     url = str(tmp_path / "a.db")
     make_old(url, "0003", empty=False)
     ((document,),) = _sql(url, "SELECT document FROM definitions WHERE study = 3")
@@ -400,7 +400,7 @@ def test_a_result_ran_on_the_machine_of_the_driver_of_that_time(tmp_path, revers
     assert min(ran) < times[0] < max(ran)
 
 
-def test_attempts_are_moved_in_batches_of_experiments(tmp_path, monkeypatch, reversed_rows):
+def test_attempts_are_moved_in_batches_of_experiments(tmp_path, monkeypatch):
     url = str(tmp_path / "a.db")
     make_old(url, "0003", empty=False)
     monkeypatch.setattr(migration, "STEP", 2)

@@ -286,3 +286,36 @@ def test_pruning_takes_the_files_along_that_nobody_else_needs(url, tmp_path, mon
 def test_the_library_that_copies_is_the_one_that_writes(tmp_path):
     """A process that opened a file through two libraries would lose its locks."""
     assert dialect_at(tmp_path / "a.db")._driver is sqlite.sqlite_module()
+
+
+def test_a_repository_is_described_and_stays_as_it_is(tmp_path):
+    new, old = tmp_path / "new.db", tmp_path / "old.db"
+    open_repository(new).close()
+    version = sqlite.sqlite_module().sqlite_version
+    facts = {"place": str(new), "revision": "0008", "version": version}
+    assert maintenance.describe(new) == facts
+    make_old(str(old))
+    before = old.read_bytes()
+    assert maintenance.describe(old) == {"place": str(old), "revision": "0001"}
+    assert old.read_bytes() == before
+
+
+def test_contents_are_needed_where_another_database_cannot_be_asked(tmp_path, monkeypatch):
+    asked = ["a" * 64, "b" * 64]
+    broken = tmp_path / "broken.db"
+    with contextlib.closing(open_repository(tmp_path / "a.db")) as repository:
+        places = [str(tmp_path / "gone.db")]
+        monkeypatch.setattr(repository.store, "databases", lambda: places)
+        assert maintenance.needed_contents(repository, asked) == frozenset()
+        broken.write_bytes(b"rubbish" * 1000)
+        places.append(str(broken))
+        assert maintenance.needed_contents(repository, asked) == frozenset(asked)
+
+
+def test_copies_of_what_is_no_file_lie_in_the_project(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / ".zenturio" / "backups"
+    folder.mkdir(parents=True)
+    (folder / "of-the-server.dump").touch()
+    (folder / "a-folder").mkdir()
+    assert maintenance.backup_files("memory:") == (folder / "of-the-server.dump",)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from zenturio.errors import ConflictError, NotFoundError
-from zenturio.experiment.experiment import Artifact, Log, Missing
-from zenturio.record.entities import AttemptLogs, DriverProcess, Field, StudyDefinition
+from zenturio.experiment.experiment import Artifact, Experiment, Log, Missing
+from zenturio.record.entities import AttemptLogs, DriverProcess, Field, Lease, StudyDefinition
 from zenturio.record.repository import Repository
 from zenturio.testing.experiments import (
     DEFINITION,
@@ -96,6 +96,36 @@ class Claims:
         repository.release_lease(lease)
         for digest in (A.digest, B.digest, C.digest):
             assert [a.driver for a in repository.attempts(digest)] == [lease.number]
+
+    def test_lost_claims_are_told_in_their_order(self, repository: Repository) -> None:
+        (driver,) = driven(repository)
+        for claimed in (C, A, B):
+            repository.claim("s", driver, [claimed])
+        (lease,) = repository.leases("s")
+        repository.release_lease(lease)
+        stale = [event.digest for event in repository.events("s") if event.kind == "stale"]
+        assert stale == [C.digest, A.digest, B.digest]
+
+    def test_a_missing_experiment_is_as_its_last_attempt_had_it(
+        self, repository: Repository
+    ) -> None:
+        repository.open("s", DEFINITION)
+        # An edit of the space gave it another place and another value beside those of its digest.
+        for moved in (replace(A, index=7, values={"n": 7}), replace(A, index=3, values={"n": 3})):
+            repository.release_lease(_claiming(repository, moved))
+        (listed,) = repository.records("s", states=["missing"])
+        one = repository.experiment_record("s", A.digest)
+        for record in (one, listed):
+            assert (record.key.number, record.values) == (3, {"n": 3})
+        repository.release_lease(_claiming(repository, replace(A, index=9, values={"n": 9})))
+        assert repository.experiment_record("s", A.digest).key.number == 9
+
+
+def _claiming(repository: Repository, experiment: Experiment) -> Lease:
+    """The lease of a driver that has claimed an experiment."""
+    lease = repository.acquire_lease("s", DriverProcess.current())
+    assert repository.claim("s", lease.number, [experiment])
+    return lease
 
 
 class Files:
