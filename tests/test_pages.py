@@ -20,6 +20,7 @@ from zenturio.query.catalog import _FACTS
 from zenturio.schedule.algorithm import make
 from zenturio.schedule.formats.files import read_platform, read_workflow
 from zenturio.schedule.model.problem import Problem
+from zenturio.show.charts.chart_query import KINDS
 from zenturio.show.paired_reports import EXIT_CODES
 
 ROOT = Path(__file__).parents[1]
@@ -213,3 +214,11 @@ def test_the_citation_names_this_version():
         "version": project["version"],
         "license": project["license"],
     }
+
+
+def test_each_kind_of_chart_on_a_page_is_one_of_the_charts():
+    texts = [path.read_text(encoding="utf-8") for path in (ROOT / "README.md", *DOCS.rglob("*.md"))]
+    plots = [line for text in texts for line in re.findall(r"zen plot [^`\n|]*", text)]
+    named = {name for line in plots for name in re.findall(r"--kind ([\w-]+)", line)}
+    assert len(named) > 8
+    assert named - KINDS.keys() == {"cumulative"}  # that of the example of a plug-in

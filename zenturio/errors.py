@@ -217,6 +217,8 @@ def unknown_name(
     return error(f"no {kind} is named {name!r}", place=place, hint=did_you_mean(name, known))
 
 
+_SHOWN = 20
+"""Names that a hint lists."""
 _LONGEST_NAME = 1000
 """Characters of a name for which a similar one is looked for."""
 
@@ -234,5 +236,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
         return "did you mean " + " or ".join(repr(folded[n]) for n in near) + "?"
     if not names:
         return "there is none"
-    shown = ", ".join(names[:8]) + (f", ... ({len(names)} in all)" if len(names) > 8 else "")
+    shown = ", ".join(names[:_SHOWN]) + (
+        f", ... ({len(names)} in all)" if len(names) > _SHOWN else ""
+    )
     return f"there is: {shown}"

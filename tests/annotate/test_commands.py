@@ -9,7 +9,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from zenturio.annotate.commands import fill_command, outside_programs, undeclared_programs
+from zenturio.annotate.commands import (
+    fill_command,
+    outside_programs,
+    undeclared_programs,
+    unversioned_programs,
+)
 from zenturio.annotate.scan import scan
 from zenturio.errors import AnnotationError, Passage, Place
 
@@ -232,7 +237,7 @@ def test_programs_of_builds_and_runs_are_those_outside_of_the_folder(tmp_path, m
     (folder / "linked").symlink_to(tools / "sim")
     monkeypatch.setenv("PATH", str(tools))
     (folder / "a.sh").write_text(
-        '# ZEN$ BUILD "A=1 B=x cc -o own; sim"\n# ZEN$ USE PROGRAM "sim"\n'
+        '# ZEN$ BUILD "A=1 B=x cc -o own; sim"\n# ZEN$ USE PROGRAM "sim"\n# ZEN$ USE VERSION "cc -v"\n'
         + "".join(
             f'# ZEN$ RUN "{run}"\n'
             for run in (
@@ -248,4 +253,7 @@ def test_programs_of_builds_and_runs_are_those_outside_of_the_folder(tmp_path, m
         "../tools/other": folder / "../tools/other",
     }  # fmt: skip
     assert outside_programs(application) == outside
-    assert undeclared_programs(application) == {w: p for w, p in outside.items() if w != "sim"}
+    del outside["sim"]
+    assert undeclared_programs(application) == outside
+    del outside["cc"]
+    assert unversioned_programs(application) == outside

@@ -71,7 +71,7 @@ def test_few_points_and_a_study_without_an_objective_say_so(tmp_path, monkeypatc
     assert not (tmp_path / "model.svg").exists()
     (tmp_path / "bare.sh").write_text(PROGRAM.replace("#ZEN$ OBJECTIVE MINIMIZE y\n", ""))
     zen("run", "bare.sh", "--limit", "3", cwd=tmp_path)
-    assert "needs an objective" in zen("explain", "bare", cwd=tmp_path, code=2).err
+    assert "has no objective" in zen("explain", "bare", cwd=tmp_path, code=2).err
     assert (
         "bare: minimize y" in zen("explain", "bare", "--objective", "MINIMIZE y", cwd=tmp_path).out
     )

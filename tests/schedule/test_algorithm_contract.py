@@ -1,5 +1,8 @@
 """What every algorithm promises: the suites that plug-ins inherit, for our own algorithms."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from zenturio.schedule.algorithm import Kind, describe, make, names
@@ -61,6 +64,17 @@ class TestMoldableAlgorithms(Named, MoldableContract):
 @pytest.mark.parametrize("name", of_suite(OnlineContract))
 class TestOnlineAlgorithms(Named, OnlineContract):
     pass
+
+
+class TestExampleOfThePage(AlgorithmContract):
+    """The example in docs/plug-ins.md."""
+
+    def algorithm(self, seed):
+        page = Path(__file__).parents[2] / "docs" / "plug-ins.md"
+        text = page.read_text(encoding="utf-8").split("## A scheduling algorithm\n")[1]
+        names = {}
+        exec(re.search(r"```python\n(.*?)```", text, re.DOTALL)[1], names)
+        return names["Fastest"](seed=seed)
 
 
 def test_every_built_in_algorithm_keeps_a_contract():

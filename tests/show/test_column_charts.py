@@ -98,6 +98,8 @@ def test_numbers_are_ordered_and_texts_stand_as_they_come():
     assert [panel.title for panel in by_number.panels] == ["solver = gmres", "solver = cg"]
     by_text = chart(table, "bar", x="threads", y="wtime", colour="solver")
     assert by_text.levels == ("gmres", "cg")
+    empty = chart(frame(solvers=("", "cg")), "line", x="n", y="wtime", colour="solver")
+    assert empty.levels == ('""', "cg") == tuple(mark.name for mark in empty.panels[0].marks)
     assert not by_text.ordered
     assert by_text.x.categories == ("1", "2", "4")
 

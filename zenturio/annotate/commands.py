@@ -335,10 +335,17 @@ def outside_programs(application: Application) -> dict[str, Path]:
 
 
 def undeclared_programs(application: Application) -> dict[str, Path]:
-    """Those of them that no ``USE PROGRAM`` names."""
+    """Those of them that no ``USE PROGRAM`` names: what they hold is recorded as provenance."""
     declared = {use.text for use in application.uses if use.kind == "program"}
     programs = outside_programs(application)
     return {word: path for word, path in programs.items() if word not in declared}
+
+
+def unversioned_programs(application: Application) -> dict[str, Path]:
+    """Those of them whose version no ``USE VERSION`` asks for either."""
+    asked = {use.text.split(maxsplit=1)[0] for use in application.uses if use.kind == "version"}
+    programs = undeclared_programs(application)
+    return {word: path for word, path in programs.items() if word not in asked}
 
 
 def find_program(word: str, root: Path) -> Path | None:

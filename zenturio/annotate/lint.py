@@ -14,6 +14,7 @@ from pathlib import Path
 from time import time_ns
 
 from zenturio.annotate.dialects.dialect import to_the_letter
+from zenturio.annotate.dialects.table import UNKNOWN
 from zenturio.annotate.file_selection import IGNORE
 from zenturio.annotate.hole_search import ASSIGNMENT, Filler, Replacement, occurrences, replacements
 from zenturio.annotate.model import MEASURED, Annotated, Application, Assignment, Command, Hole
@@ -181,11 +182,14 @@ def left_beside(application: Application) -> Iterator[Diagnostic]:
         if absent:
             files = ", ".join(absent[:3]) + (", ..." if len(absent) > 3 else "")
             verb = "is" if len(absent) == 1 else "are"
+            is_declared = absent[0] in used
+            unlike = " (USE FILE copies nothing)" if is_declared else ""
+            declare = "" if is_declared else f', and declare it: ZEN$ USE FILE "{absent[0]}"'
             yield warning(
-                f"{files} {verb} named, but {verb} not part of the study of a single file",
+                f"{files} {verb} named, but {verb} not part of the study of a single file{unlike}",
                 None,
-                f"take the whole folder: zen run {shlex.quote(str(folder))}; or name the file by"
-                f' its full path and declare it: ZEN$ USE FILE "{absent[0]}"',
+                f"take the whole folder: zen run {shlex.quote(str(folder))}; or call the file by"
+                f" its full path where it is used{declare}",
             )
 
 
@@ -341,6 +345,32 @@ def _sets(assignment: Assignment, line: str) -> bool:
         without_end(line),
     )
     return match is not None and not re.search(rf"(?<!\w){target}(?!\w)", line[match.end() :])
+
+
+def unlike(application: Application) -> Iterator[Diagnostic]:
+    """An ASSIGN in a file of an unknown kind that sets its variables in another way."""
+    for file in application.files:
+        if file.dialect is not UNKNOWN:
+            continue
+        directives = {n for line in file.lines for n in range(line.first, line.last + 1)}
+        for assignment in file.assignments:
+            target = re.escape(assignment.target)
+            lines = [
+                (number, text.strip())
+                for number, text in enumerate(file.source.lines, 1)
+                if number - 1 not in directives and re.search(rf"(?<!\w){target}(?!\w)", text)
+            ]
+            if not lines or any(re.match(rf"{target}\s*=(?!=)", text) for _, text in lines):
+                continue
+            number, text = lines[0]
+            body = assignment.line.body
+            written = file.dialect.assign(assignment.target, "...").removesuffix("...").rstrip()
+            yield warning(
+                f'line {number} has "{text[:60]}", and the directive writes a line "{written} ..."',
+                body.place(0, len(body.text)),
+                "if the file does not read such a line, put each value in the place of the present"
+                " one: ZEN$ SUBSTITUTE",
+            )
 
 
 _WORD_OF_TEXT = re.compile(r"(?=.*[^\W\d])[\w./+-][\w./+ -]*")
@@ -512,7 +542,7 @@ def objectives(application: Application) -> Iterator[Diagnostic]:
         for name in sorted(names):
             if name in metrics and metrics[name].optional:
                 message = f"{name} is OPTIONAL: an experiment without it has no score"
-                hint = "leave OPTIONAL out, or say which score NULL has"
+                hint = "let the program print a number for such a case, or leave OPTIONAL out"
                 if metrics[name].observed:
                     message = f"{name} is NULL on machines that do not count it: no score there"
                     hint = "zen places check NAME shows what a place can measure"
@@ -637,6 +667,7 @@ RULES: tuple[Rule, ...] = (
     repeated_numbers,
     blanks,
     overwritten,
+    unlike,
     unquoted,
     left_beside,
     ignored,

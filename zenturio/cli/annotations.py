@@ -68,14 +68,14 @@ def check(
     Examples: zen check matmul.c; zen check . --json; zen check matmul.c --show; zen check . --trace
     --fix
     """
-    from zenturio.annotate.commands import undeclared_programs
+    from zenturio.annotate.commands import unversioned_programs
     from zenturio.errors import InputError
 
     if fix and not trace:
         raise InputError("--fix needs --trace", hint="write --trace --fix")
     application, diagnostics = _checked(paths, param or [])
     left_out = application.left_out if application else ()
-    undeclared = undeclared_programs(application) if application else {}
+    undeclared = unversioned_programs(application) if application else {}
     traced = Traced.of(application, fix=fix) if trace and application else None
     if json:
         diagnostic_facts = [_said(diagnostic) for diagnostic in diagnostics]

@@ -449,6 +449,9 @@ class _Parser:
         word = self.take()
         condition = self.expression(OR)
         # Without `else` the value would be NULL somewhere, unsaid.
+        if (self.token.kind, self.token.text) == ("word", "is"):
+            hint = "compare with == or !=; what is computed from NULL is NULL"
+            raise self.refused(self.token, "there is no 'is' in expressions", hint)
         if (self.token.kind, self.token.text) != ("word", "else"):
             raise self.refused(word, "this 'if' has no 'else'", "write 'a if condition else b'")
         self.take()

@@ -220,6 +220,9 @@ def explain(
     frame = search_points(
         repository, (study,), objective=objective, outside=outside, rows=rows, most=MOST_POINTS
     )
+    if not frame.attrs.get("goals"):
+        hint = "name one: --objective 'MINIMIZE wtime'"
+        raise InputError(f"study {study} has no objective to explain", hint=hint)
     objectives = [o.with_direction() for o in objectives_of(ChartQuery(kind="dependence"), frame)]
     definition = repository.definition(study)
     space = present_space(repository, study) or _function_space(definition.notes)

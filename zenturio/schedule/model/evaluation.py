@@ -146,7 +146,8 @@ def _index_rows(values: ArrayLike, width: int, below: int, name: str) -> Unsigne
     Kernels do not check bounds, so an index out of range would read foreign memory.
     """
     rows = np.atleast_2d(np.asarray(values))
-    if rows.ndim != 2 or rows.shape[1] != width or rows.dtype.kind not in "iu":
+    is_whole = rows.dtype.kind in "iu" or not rows.size  # an empty list is one of reals
+    if rows.ndim != 2 or rows.shape[1] != width or not is_whole:
         raise InputError(f"{name}: {width} whole numbers in a row, and not {rows.shape}")
     if rows.size and not (rows.min() >= 0 and rows.max() < below):
         raise InputError(f"{name}: whole numbers from 0 to {below - 1}")

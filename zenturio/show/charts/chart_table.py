@@ -113,6 +113,8 @@ def label_of(value: Any) -> str:
         return INACTIVE
     if isinstance(value, bool | np.bool_):
         return "true" if value else "false"
+    if value == "":
+        return '""'  # a level without a name would have no line in the legend
     return f"{value:g}" if isinstance(value, float | np.floating) else str(value)
 
 

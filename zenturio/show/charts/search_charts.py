@@ -104,7 +104,7 @@ def objectives_of(query: ChartQuery, frame: pd.DataFrame) -> tuple[ChartObjectiv
     if not objectives:
         raise InputError(
             f"a {query.kind} chart needs an objective, and the study has none",
-            hint="name one, such as 'MINIMIZE wtime'",
+            hint="name one: --objective 'MINIMIZE wtime'",
         )
     for objective in objectives:
         if objective.name not in frame.columns:
