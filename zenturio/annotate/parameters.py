@@ -391,6 +391,8 @@ MANY = 1_000_000
 _LISTED = 10_000
 _ARITHMETIC = re.compile(r"[\w\s.+*/%()-]+")
 _BRACES = re.compile(r"\{([^{}]+)\}")
+_GROUPED_DIGITS = re.compile(r"[-+]?\d{1,3}(?:[_']\d{3})+")
+"""A number as Python, Rust (10_000) and C++ (10'000) group its digits; sets do not know it."""
 _MEASURE = re.compile(r"[0-9.]+(?:[KMGTP]i?B|B|ns|us|ms|s|min|h|d)")
 
 
@@ -506,6 +508,9 @@ def _doubt(text: str, names: set[str]) -> tuple[str, str] | None:
                 f"{text} is a text, not a range",
                 f"write {{ {right} }} if a range is meant",
             )
+    if _GROUPED_DIGITS.fullmatch(text):
+        whole = re.sub(r"[_']", "", text)
+        return f"{text} is a text, not a number", f"write {whole} if a number is meant"
     if 2 <= len(parts) <= 3 and all(_MEASURE.fullmatch(part) for part in parts):
         return f"{text} is a text, not a range", "the bounds of a range are plain numbers"
     for opener, closer in ("()", "[]", '""'):
