@@ -130,6 +130,29 @@ def test_nan_does_not_count_in_an_aggregate_and_is_noted(repository):
     assert found.notes == ("x is missing in 1 of 3",)
 
 
+def test_metrics_that_are_no_numbers_are_left_out_of_groups_and_named(repository):
+    rows = [{"n": 1, "x": x, "s": "text", "repeat": i} for i, x in enumerate([1.0, "none"])]
+    fill(
+        repository,
+        "odd",
+        {"n": "int"},
+        {m: Field(m, None) for m in ("x", "s", "energy", "ipc")},
+        rows,
+    )
+    found = results(repository, "odd", by=["n"])
+    assert found.columns == ("n", "count(*)")
+    assert found.notes == (
+        "x is not always a number, so it is left out",
+        "no experiment has a value of energy, ipc",
+    )
+    for metric, message in {
+        "x": "'x' is not always a number", "s": "'s' is not a number",
+        "energy": "'energy' has no value in any experiment",
+    }.items():  # fmt: skip
+        with pytest.raises(InputError, match=message):
+            results(repository, "odd", by=["n"], metrics=[metric])
+
+
 def test_infinities_are_aggregated_as_they_are_and_have_no_deviation(repository):
     rows = [{"n": 1, "x": x, "repeat": i} for i, x in enumerate([1.0, math.inf, 3.0])]
     fill(repository, "odd", {"n": "int"}, {"x": "real"}, rows)

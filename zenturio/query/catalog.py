@@ -306,6 +306,11 @@ class StudyColumn:
         return self.type is None and bool(self.forms)
 
     @property
+    def lacks_values(self) -> bool:
+        """Whether it is a metric that no experiment has."""
+        return self.role == "metric" and self.type is None and not self.forms
+
+    @property
     def wide(self) -> bool:
         """Whether some of its values are integers beyond 63 bits: SQLite has reals near them."""
         return bool(self.forms & Form.BIG)

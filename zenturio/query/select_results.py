@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +34,7 @@ from zenturio.query.result_table import ResultTable, choose_columns, compute_row
 from zenturio.query.select_statement import SelectItem, group_key, with_limit
 from zenturio.query.study_table import StudyTable, TableQuery, condition_of, open_table
 from zenturio.record import ExperimentState, Repository, StudyDefinition
+from zenturio.record.codec import NUMBERS, Form
 from zenturio.record.entities import RowChoice, read_round
 
 if TYPE_CHECKING:
@@ -207,6 +208,7 @@ def _grouped(table: StudyTable) -> ResultTable:
             *left_out_notes(len(table.without)),
             *count_origins(reader, catalog, statement, keys).notes,
             *_missing(zip((c.name for c in metrics), measured, strict=True), experiments),
+            *(_not_aggregated(catalog.metrics, keys) if experiments and not query.metrics else ()),
         ),
         sql=shown.plain(reader.dialect),
     )
@@ -236,11 +238,30 @@ def _metrics(catalog: Catalog, query: TableQuery, *, numbers: bool = False) -> l
     chosen = [catalog.column(name) for name in query.metrics]
     for column in chosen:
         if numbers and not column.number:
+            if column.lacks_values:
+                raise InputError(
+                    f"{column.name!r} has no value in any experiment",
+                    hint="zen show EXPERIMENT says why",
+                )
             raise InputError(
-                f"{column.name!r} is not a number, so it cannot be aggregated",
+                f"{column.name!r} is not {'always ' if column.forms & NUMBERS else ''}a number,"
+                " so it cannot be aggregated",
                 hint=f"group by it: --by {column.name}",
             )
     return chosen
+
+
+def _not_aggregated(metrics: Iterable[StudyColumn], keys: Collection[StudyColumn]) -> Iterator[str]:
+    """Yield notes on metrics that one would expect in a table of numbers, and that are not in it.
+
+    Those that hold only texts, truths or series are not expected there.
+    """
+    others = [column for column in metrics if not column.number and column not in keys]
+    for column in others:
+        if column.forms & NUMBERS and not column.forms & Form.SERIES:
+            yield f"{column.name} is not always a number, so it is left out"
+    if without := [column.name for column in others if column.lacks_values]:
+        yield f"no experiment has a value of {', '.join(without)}"
 
 
 def _group_order(
