@@ -422,6 +422,13 @@ def test_the_memory_of_connections_is_limited_at_once(tmp_path):
         assert size(repository) == -100
 
 
+def test_a_file_with_nothing_in_it_is_missing(tmp_path):
+    for content, missing in ((None, True), (b"", True), (b"x", False)):
+        if content is not None:
+            (tmp_path / "a.db").write_bytes(content)
+        assert sqlite.SQLite(tmp_path / "a.db", 0).missing() == missing
+
+
 @pytest.mark.parametrize("backwards", [True, False])
 def test_what_comes_first_or_last_is_asked_for(tmp_path, monkeypatch, backwards):
     """Whichever end of a table SQLite begins at."""

@@ -82,6 +82,21 @@ def test_a_file_without_rows_has_the_pages_that_its_header_says(tmp_path, size):
     assert (pages.size, pages.count) == (size, 2)
 
 
+@pytest.mark.parametrize(
+    ("start", "stop", "wrong"), [(16, 18, b"\xff\xff"), (0, 18, b"x" * 16 + b"\2\0")]
+)
+def test_a_header_that_is_wrong_in_part_says_nothing_of_the_size(tmp_path, start, stop, wrong):
+    path = tmp_path / "a.db"
+    with contextlib.closing(create(path)) as connection:
+        fill(connection, [f"{n}" * 40 for n in range(400)])
+        rows = expected(connection)
+    content = bytearray(path.read_bytes())
+    content[start:stop] = wrong
+    path.write_bytes(content)
+    pages = SQLitePages(path)
+    assert (pages.size, rows_of(pages)) == (4096, rows)
+
+
 def test_the_last_page_may_be_a_part_of_the_list_of_free_ones(tmp_path):
     first = struct.pack(">III", 4, 1, 3)
     parts = b"\0", first, b"\xa5", struct.pack(">II", 0, 0)

@@ -10,11 +10,18 @@ from zenturio.annotate.model import Goal, Repeat
 from zenturio.cli.main import app
 from zenturio.errors import InputError
 from zenturio.experiment import Outcome
+from zenturio.experiment.experiment import RunPosition
 from zenturio.expression import parse
 from zenturio.record.entities import PlacedRun
 from zenturio.search import Budget
 from zenturio.space import Space, span, uniform
-from zenturio.study.driver.search_source import ArrivalOrder, SearchSource, SearchSpec
+from zenturio.study.driver.search_source import (
+    ArrivalOrder,
+    SearchSource,
+    SearchSpec,
+    known_notes,
+    left_order,
+)
 from zenturio.study.study_request import StudyRequest
 from zenturio.testing.experiments import experiment
 
@@ -172,3 +179,98 @@ def test_what_cannot_be_replayed_is_refused(tmp_path, monkeypatch, capsys):
     assert "leave out --search" in str(refused.value)
     with pytest.raises(InputError, match="--ordered belongs to a search"):
         StudyRequest(("p.sh",), ordered=True).search_spec()
+
+
+def test_a_search_notes_what_determines_its_points():
+    plain = SearchSpec("random", {"b": 2, "a": True}, Budget(7), seed=3, slots=1)
+    noted = {
+        "engine": "random", "settings": {"a": "True", "b": "2"}, "trials": 7, "seed": 3, "slots": 1,
+        "known": [],
+    }  # fmt: skip
+    assert plain.note() == noted
+    assert list(plain.note()["settings"]) == ["a", "b"]
+    wide = replace(plain, slots=2, known=("x", "y"))
+    assert wide.note() == {**noted, "slots": 2, "known": ["x", "y"], "arrival": True}
+    assert replace(wide, ordered=True).note() == {**noted, "slots": 2, "known": ["x", "y"]}
+    assert replace(plain, replay="s@1").note() == {**noted, "replay": "s@1"}
+    advised = replace(plain, learn_from="old", advice=(((1, "a"), 0.5),))
+    assert advised.note() == {**noted, "learn_from": "old", "advice": [[[1, "a"], 0.5]]}
+    assert replace(plain, advice=advised.advice).note() == noted
+    assert [s.is_ordered for s in (plain, wide, replace(wide, ordered=True))] == [True, False, True]
+    # Its order of arrival is that of this very search.
+    names = [s.order_name for s in (plain, wide, advised, replace(plain, seed=4))]
+    assert len(set(names)) == 4
+    assert all(name.startswith("search ") and len(name) == len("search ") + 12 for name in names)
+    assert replace(plain, settings={"a": "True", "b": 2}).order_name == plain.order_name
+
+
+def test_a_search_is_resumed_with_what_it_began_with():
+    begun = SearchSpec("random", budget=Budget(9), slots=4, known=("x",))
+    before = {"search": begun.note()}
+    now = replace(begun, known=None, slots=1)
+    assert now.resumed(before, 2) == begun
+    assert now.resumed(before, 4) == begun
+    # With more slots than it had, or of another seed or engine, it begins anew.
+    assert now.resumed(before, 5) == replace(now, slots=5)
+    assert replace(now, seed=1).resumed(before, 2) == replace(now, seed=1, slots=2)
+    assert now.resumed({}, 0) == replace(now, slots=1)
+    assert now.resumed({}, 3) == replace(now, slots=3)
+
+
+def test_a_search_comes_to_its_budget_or_all_points():
+    spec = SearchSpec("random")
+    space = Space(n=span(1, 30))
+    assert spec.planned(space) == 30
+    assert spec.planned(SPACE) == 0  # nobody knows
+    for trials, points, anywhere in ((7, 7, 7), (30, 30, 30), (31, 30, 31)):
+        of_budget = replace(spec, budget=Budget(trials))
+        assert (of_budget.planned(space), of_budget.planned(SPACE)) == (points, anywhere)
+    with pytest.raises(InputError, match="a search needs an objective"):
+        spec.loop(SPACE, ())
+
+
+def test_what_a_search_begins_with_is_said():
+    point, other = SPACE.sample(2, 0)
+    spec = SearchSpec("random")
+    assert known_notes(spec, {}) == ()
+    assert known_notes(spec, {point: (1.0,)}) == ("the search starts with 1 point that is known",)
+    followed = (PlacedRun(1, None, 1, 1, 1),)
+    told = replace(
+        spec, replay="s@1", followed=followed, learn_from="old", advice=(((1,), 0.5), ((2,), 0.5))
+    )
+    starts, replays, learns = known_notes(told, {point: (1.0,), other: (2.0,)})
+    assert starts == "the search starts with 2 points that are known"
+    assert replays == "the search takes 1 result in the order of arrival of s@1"
+    assert learns.startswith("2 points of old advise the search")
+
+
+def test_an_order_that_is_left_says_after_how_many_results():
+    runs = [PlacedRun(1, None, 1, block, turn) for turn, block in enumerate((3, 1, 2), 1)]
+    order = ArrivalOrder("search", (), runs)
+    assert order.expected == (3, 1)
+    assert order.left_at is None
+    assert list(order.take((1, 1), "a", "of a")) == []  # it is held until its turn
+    assert list(order.take((3, 1), "c", "of c")) == [("c", "of c"), ("a", "of a")]
+    assert order.position((2, 1)).turn == 3
+    assert list(order.leave()) == []
+    assert (order.left_at, order.expected) == (2, None)
+    assert "for 2 results, and then" in left_order(order)
+    # What was not followed takes the turns behind all others, in the order in which it comes.
+    assert [order.position(run) for run in ((2, 1), (9, 1), (2, 1))] == [
+        RunPosition("search", 2, 4), RunPosition("search", 9, 5), RunPosition("search", 2, 4),
+    ]  # fmt: skip
+    assert list(order.take((2, 1), "b", "of b")) == [("b", "of b")]
+    assert list(order.take((7, 1), "of others", "of g")) == [("of others", "of g")]
+    order.leave()
+    assert order.left_at == 2
+    assert "for 0 results" in left_order(ArrivalOrder("search"))
+
+
+def test_an_own_record_is_left_only_once_the_other_search_has_been():
+    own = [PlacedRun(1, None, 1, 1, 1), PlacedRun(1, None, 1, 2, 2)]
+    followed = [PlacedRun(1, None, 1, block, turn) for turn, block in enumerate((1, 2, 3), 1)]
+    order = ArrivalOrder("search", own, followed)
+    list(order.leave())
+    assert order.expected == (1, 1)
+    list(order.leave())
+    assert order.expected is None

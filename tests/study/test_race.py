@@ -5,15 +5,22 @@ from types import SimpleNamespace
 
 import pytest
 
-from zenturio.annotate.model import Goal, Repeat
+from zenturio.annotate.model import Goal, Repeat, Until
 from zenturio.experiment import Outcome
 from zenturio.expression import parse
 from zenturio.search import Budget, Directions, SearchLoop, SearchProblem, make
 from zenturio.space import Space, span
-from zenturio.study.driver.search_source import Race, SearchSource
+from zenturio.study.driver.search_source import (
+    Race,
+    SearchSource,
+    first_repeats,
+    is_raced,
+    mean_scores,
+)
 
 GOALS = (Goal("minimize", parse("cost")),)
 SPACE = Space(n=span(1, 200))
+UNTIL = Until("cost", 0.05, 4)
 
 
 class Generator:
@@ -109,3 +116,57 @@ def test_an_outcome_of_an_experiment_that_the_search_has_not_proposed_changes_no
     trials, stranger = list(source.loop.trials), Generator().experiment({"n": 7}, 99)
     source.complete(stranger, measured(stranger, 0.0))
     assert (list(source.loop.trials), source.over) == (trials, True)
+
+
+def test_a_trial_is_compared_with_those_that_lie_the_lag_before_it():
+    race = Race("minimize", 2)
+    scores = ([5.0, 5.2], [4.0, 4.2], [6.0, 6.2], [7.0, 7.2], [1.0, 1.2])
+    for number, repeats in enumerate(scores):
+        race.complete(number, repeats)
+    # Trials 0 to 3 and its own two repeats have five degrees of freedom: enough; 4 is too near.
+    assert race.is_behind(6, [9.0, 9.2]) is True
+    assert race.is_behind(6, [3.0, 3.2]) is False
+    assert race.is_behind(5, [9.0, 9.2]) is False  # four are too few
+    assert race.is_behind(5, [9.0, 9.2, 9.1]) is True
+    assert race.is_behind(0, [9.0, 9.2]) is False
+    assert race.is_behind(8, [9.0, 9.2]) is None  # 5 is pending
+    race.complete(5, [])  # all of its repeats failed
+    assert race.is_behind(8, [9.0, 9.2]) is True
+    assert race.is_behind(8, [0.9, 1.1]) is False
+
+
+def test_a_point_is_behind_where_noise_explains_less():
+    """The best one has a mean of 0, and all a deviation of 1: two standard errors are 2."""
+
+    def pair(mean):
+        return [mean - 1 / 2**0.5, mean + 1 / 2**0.5]
+
+    for direction, sign in (("minimize", 1), ("maximize", -1)):
+        race = Race(direction, 0)
+        for number, mean in enumerate((2.0, 0.0, 4.0, 3.0)):
+            race.complete(number, pair(sign * mean))
+        behind = {mean: race.is_behind(4, pair(sign * mean)) for mean in (0, 1.9, 2.1, -3)}
+        assert behind == {0: False, 1.9: False, 2.1: True, -3: False}
+
+
+@pytest.mark.parametrize(
+    ("repeat", "raced", "first"),
+    [
+        (Repeat(1), False, 1),
+        (Repeat(2), False, 2),
+        (Repeat(3), True, 2),
+        (Repeat(9, warmup=3), True, 5),
+        (Repeat(2, warmup=3), False, 5),
+        (Repeat(9, until=UNTIL), False, 4),
+        (Repeat(9, until=UNTIL, warmup=1), False, 5),
+    ],
+)
+def test_how_many_runs_a_point_begins_with(repeat, raced, first):
+    assert is_raced(repeat) is raced
+    assert first_repeats(repeat) == first
+
+
+def test_scores_are_means_of_the_repeats_that_have_one():
+    assert mean_scores([(1.0, None), (4.0, None), (None, 3.0)]) == (2.5, 3.0)
+    assert mean_scores([(None,), (None,)]) == (None,)
+    assert mean_scores([]) == ()

@@ -1,6 +1,7 @@
 """Stages wait for exactly their own inputs, get their files, and are ordered as pM-S has it."""
 
 import os
+import random
 import signal
 from contextlib import chdir
 from dataclasses import dataclass, field, replace
@@ -28,7 +29,7 @@ from zenturio.schedule.model.plan import check
 from zenturio.schedule.model.platform import identical
 from zenturio.schedule.model.problem import Problem
 from zenturio.schedule.model.workflow import Workflow, WorkflowTask
-from zenturio.study.driver.experiment_source import RunOrder, select_points
+from zenturio.study.driver.experiment_source import PointSelection, RunOrder, select_points
 from zenturio.study.driver.progress import BestPoint, RunProgress
 from zenturio.study.driver.slot_pool import SlotPool
 from zenturio.study.driver.study_session import StudySession
@@ -578,6 +579,127 @@ def test_many_experiments_that_meet_in_few_values_are_few_nodes(tmp_path):
     ((_, points),) = graph.fresh(1)
     assert len(points) == 3600
     assert source.over
+
+
+class NaiveStages:
+    """What a graph of stages says, worked out anew from all experiments each time."""
+
+    def __init__(self, graph, meets):
+        self.graph, self.meets = graph, meets
+        self.points = [list(select_points(s.application.space).numbered()) for s in graph.stages]
+        self.generators = [ExperimentGenerator(stage.application) for stage in graph.stages]
+        self.status = {}
+        """By stage, number of the point and repeat: ok or failed."""
+        self.finished = {}
+
+    def awaited(self, stage, point):
+        return [
+            (number, other) for number, other in (self.points[stage - 1] if stage else ())
+            if all(other[name] == point[name] for name in self.meets[stage])
+        ]  # fmt: skip
+
+    def is_done(self, stage, number):
+        return all(
+            self.status.get((stage, number, repeat)) == "ok"
+            for repeat in self.graph.stages[stage].application.repeat.numbers
+        )
+
+    def is_lost(self, stage, point):
+        return any(
+            (stage - 1, number, repeat) in self.status
+            and self.status[stage - 1, number, repeat] == "failed"
+            for number, _ in self.awaited(stage, point)
+            for repeat in self.graph.stages[stage - 1].application.repeat.numbers
+        ) or any(self.is_lost(stage - 1, other) for _, other in self.awaited(stage, point))
+
+    def is_ready(self, stage, point):
+        if self.is_lost(stage, point):
+            return None
+        return all(self.is_done(stage - 1, number) for number, _ in self.awaited(stage, point))
+
+    def needed(self, last):
+        """The points of each stage that these of the last one wait for."""
+        needed = [list(last)]
+        for stage in range(len(self.points) - 1, 0, -1):
+            ahead = {n: p for _, q in needed[0] for n, p in self.awaited(stage, q)}
+            needed.insert(0, [pair for pair in self.points[stage - 1] if pair[0] in ahead])
+        return needed
+
+    def complete(self, stage, number, point, repeat, status):
+        experiments = {e.repeat: e for e in self.generators[stage].experiments(point, number)}
+        done = outcome(experiments[repeat], status)
+        self.status[stage, number, repeat] = status
+        if status == "ok":
+            facts = (number, repeat, done.digest)
+            self.finished.setdefault((stage, number), []).append(facts)
+        self.graph.complete(stage, experiments[repeat], done)
+
+    def check(self, requested, given_out):
+        """Compare everything, where these points of the last stage were asked for."""
+        graph = self.graph
+        for stage, points in enumerate(self.needed(requested)):
+            for node, same in graph.fresh(stage):
+                given_out[stage] |= {number for number, _ in same}
+                assert {graph.node(stage, point) for _, point in same} == {node}
+            lost = [self.is_lost(stage, point) for _, point in points]
+            ready = [self.is_ready(stage, point) for _, point in points]
+            assert given_out[stage] == {
+                number for (number, _), is_ready in zip(points, ready, strict=True) if is_ready
+            }
+            assert [graph.is_ready(graph.node(stage, point)) for _, point in points] == ready
+            assert graph.blocked(stage) == sum(lost)
+            assert graph.pending(stage) == (graph.grows or False in ready)
+            assert sorted(map(str, graph.points(stage))) == sorted(str(p) for _, p in points)
+            for _, point in points if stage else ():
+                ((link, finished, is_single),) = graph.inputs(graph.node(stage, point))
+                ahead = self.awaited(stage, point)
+                repeats = graph.stages[stage - 1].application.repeat.count
+                assert (link.stage, is_single) == (stage - 1, len(ahead) * repeats == 1)
+                facts = [
+                    f for number, _ in ahead for f in self.finished.get((stage - 1, number), ())
+                ]
+                assert [f[:3] for f in finished] == sorted(facts)
+
+
+@pytest.mark.parametrize("grows", [False, True])
+@pytest.mark.parametrize(("two", "three"), [(("x", "y"), ()), (("y",), ("y",)), ((), ("y",))])
+def test_a_graph_says_at_each_step_what_its_experiments_say(tmp_path, two, three, grows):
+    stage_files(tmp_path, (2, 3), two, three)
+    with (tmp_path / "a.sh").open("a") as file:
+        file.write("#ZEN$ REPEAT 2\n")
+    application = scan(tmp_path / "c.sh")
+    for seed in range(4):
+        chance = random.Random(seed)
+        chosen = PointSelection(application.space, 0, picked=()) if grows else None
+        graph = StageGraph(
+            stages_of(application), chosen or select_points(application.space), grows=grows
+        )
+        naive = NaiveStages(graph, ((), two, three))
+        last = naive.points[-1]
+        requested = [] if grows else last
+        given_out = [set() for _ in graph.stages]
+        naive.check(requested, given_out)
+        while True:
+            if len(requested) < len(last) and chance.random() < 0.3:
+                number, point = last[len(requested)]
+                requested = last[: len(requested) + 1]
+                assert graph.request(number, point) == graph.node(2, point)
+            else:
+                running = [
+                    (stage, number, point, repeat)
+                    for stage, points in enumerate(naive.needed(requested))
+                    for number, point in points
+                    for repeat in graph.stages[stage].application.repeat.numbers
+                    if naive.is_ready(stage, point) and (stage, number, repeat) not in naive.status
+                ]
+                if not running and len(requested) == len(last):
+                    break
+                if running:
+                    status = "failed" if chance.random() < 0.06 else "ok"
+                    naive.complete(*chance.choice(running), status)
+            naive.check(requested, given_out)
+        graph.close(2)
+        assert not any(graph.pending(stage) for stage in range(3))
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 4])
