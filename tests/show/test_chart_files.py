@@ -221,6 +221,14 @@ def test_each_name_stands_once_in_the_legend_of_several_panels():
     assert len(figure.data) == 6
 
 
+@pytest.mark.parametrize("kind", ["line", "bar", "scatter"])
+def test_names_that_matplotlib_would_leave_out_are_in_the_legend_of_images(kind):
+    table = frame(solvers=("", "_hidden", "cg"))
+    drawn = chart(table, kind, x="n", y="wtime", colour="solver")
+    (legend,) = matplotlib.draw(drawn).legends
+    assert [text.get_text() for text in legend.get_texts()] == ['""', "_hidden", "cg"]
+
+
 def test_a_chart_without_a_renderer_loads_nothing_heavy():
     code = (
         "import sys, zenturio.show.chart, zenturio.show.report_store; "

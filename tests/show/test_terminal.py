@@ -46,13 +46,23 @@ def test_a_kind_that_needs_a_page_says_so(kind):
     assert "-o FILE.html" in str(caught.value)
 
 
-def test_panels_and_texts_along_an_axis_need_a_page_too():
+def test_several_panels_and_too_many_series_need_a_page_too():
     facets = chart(frame(), "line", x="n", y="wtime", facet="threads")
     with pytest.raises(InputError, match="several panels"):
         render_text(facets)
-    texts = frame(solvers=("cg", "gmres"))
+    many = chart(frame(threads=range(1, 14)), "line", x="n", y="wtime", colour="threads")
     with pytest.raises(InputError, match="cannot be told apart in a terminal"):
-        render_text(chart(texts, "line", x="solver", y="wtime"))
+        render_text(many)
+
+
+def test_texts_along_an_axis_are_rows():
+    texts = frame(solvers=("cg", "gmres"), repeats=3)
+    lines = render_text(chart(texts, "line", x="solver", y="wtime", colour="threads"))
+    (low,) = (line for line in lines if line.startswith("   cg ┤"))
+    (high,) = (line for line in lines if line.startswith("gmres ┤"))
+    assert sorted(low.split("┤")[1].split()) == sorted(high.split("┤")[1].split()) == list("■○●")
+    assert low.index("●") < high.index("●")  # gmres takes longer
+    assert lines[-3].split(":") == ["threads", " ● 1  ○ 2  ■ 4"]
 
 
 def test_a_single_point_is_drawn_in_the_middle():

@@ -201,6 +201,10 @@ def _scale_axis(axes: Axes, letter: Literal["x", "y"], axis: ChartAxis, panels: 
         side.set_major_locator(MaxNLocator("auto", steps=[1, 2, 2.5, 5, 10], integer=True))
 
 
+_LABEL = "="
+"""Before the name of each series: matplotlib leaves out names that are empty or begin with ``_``."""
+
+
 def _draw_legend(figure: FigureBase, all_axes: list[Axes], chart: Chart, shaded: Any) -> None:
     """Draw the legend or the colour scale, to the right of all panels."""
     if shaded is not None:
@@ -211,7 +215,7 @@ def _draw_legend(figure: FigureBase, all_axes: list[Axes], chart: Chart, shaded:
     handles: dict[str, Any] = {}
     for axes in all_axes:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
-            handles.setdefault(label, handle)
+            handles.setdefault(label.removeprefix(_LABEL), handle)
     for level in _drawn_levels(chart):
         handles[chart.levels[level]] = Patch(color=palette.level_colour(chart, level))
     shown = [level for level in chart.levels if level in handles]
@@ -340,7 +344,7 @@ def _line(axes: Axes, mark: Line, panel: Panel, chart: Chart, _height: float) ->
         marker=palette.marker(mark.rank) if every == 1 or chart.levels else "",
         markevery=every,  # markers then only tell the lines apart
         elinewidth=1,
-        label=mark.name,
+        label=_LABEL + mark.name,
     )
     _name_categories(axes, chart.x)
 
@@ -362,7 +366,7 @@ def _stepped_line(axes: Axes, mark: Line, panel: Panel, chart: Chart) -> None:
         markersize=3.5,
         # The last point only says how long the search went on.
         markevery=list(range(len(mark.x) - 1)) or None,
-        label=mark.name,
+        label=_LABEL + mark.name,
     )
     if not chart.x.log:
         last = max(line.x[-1] for line in panel.marks if isinstance(line, Line))
@@ -387,7 +391,7 @@ def _bars(axes: Axes, mark: Bars, panel: Panel, chart: Chart, _height: float) ->
         edgecolor="white",
         linewidth=0,
         error_kw={"elinewidth": 1, "ecolor": palette.INK},
-        label=mark.name,
+        label=_LABEL + mark.name,
     )
     axes.grid(visible=False, axis="x")
     _name_categories(axes, chart.x)
@@ -403,7 +407,7 @@ def _lying_bars(axes: Axes, mark: Bars, panel: Panel, chart: Chart) -> None:
     }
     thickness = 0.72 if mark.role == "front" else 0.5
     heights = [places[name] for name in mark.x]
-    axes.barh(heights, mark.y, thickness, label=mark.name, **styles[mark.role])
+    axes.barh(heights, mark.y, thickness, label=_LABEL + mark.name, **styles[mark.role])
     if mark is not panel.marks[-1]:
         return
     # With the last of the bars that overlap come the labels, behind the longest of them.
@@ -459,7 +463,7 @@ def _points(axes: Axes, mark: Points, panel: Panel, chart: Chart, _height: float
             lengths = _error_lengths(mark)
             axes.errorbar(x, mark.y, yerr=lengths, color=colour, linestyle="", elinewidth=1)
         marker = palette.marker(mark.rank) if mark.role == "plain" else "o"
-        axes.scatter(x, mark.y, color=colour, marker=marker, label=mark.name, **style)
+        axes.scatter(x, mark.y, color=colour, marker=marker, label=_LABEL + mark.name, **style)
     _name_categories(axes, axis)
     if axis.is_spread:
         _name_spread_ticks(axes, axis)
@@ -511,7 +515,9 @@ def _boxes(axes: Axes, mark: Boxes, _panel: Panel, chart: Chart, _height: float)
             flierprops={"marker": "o", "markersize": 3, "markeredgecolor": colour},
         )
     if mark.name:  # a box plot has no handle for the legend
-        axes.fill_between([], [], facecolor=colour + "40", edgecolor=colour, label=mark.name)
+        axes.fill_between(
+            [], [], facecolor=colour + "40", edgecolor=colour, label=_LABEL + mark.name
+        )
     axes.grid(visible=False, axis="x")
     _name_categories(axes, chart.x)
     axes.set_xlim(-0.6, len(chart.x.categories or ()) - 0.4)

@@ -91,7 +91,12 @@ def _interval_lines(chart: Chart) -> list[str]:
     marks = [mark for mark in chart.marks() if isinstance(mark, Points)]
     ends = [end for mark in marks for part in (mark.low, mark.high, mark.y) for end in part]
     scale = _Scale.of(chart.y, ends, BAR_WIDTH)
-    names = [_x_names(panel.x or chart.x, mark) for panel in chart.panels for mark in panel.marks]
+    names = [
+        _x_names(panel.x or chart.x, mark)
+        for panel in chart.panels
+        for mark in panel.marks
+        if isinstance(mark, Points)
+    ]
     width = max(len(name) for group in names for name in group)
     lines: list[str] = []
     for panel, mark, labels in zip(chart.panels, marks, names, strict=True):
@@ -105,9 +110,8 @@ def _interval_lines(chart: Chart) -> list[str]:
     return lines
 
 
-def _x_names(axis: ChartAxis, mark: Mark) -> list[str]:
+def _x_names(axis: ChartAxis, mark: Line | Points) -> list[str]:
     """Return what stands for each point's x: its category, or its number."""
-    assert isinstance(mark, Points), "intervals are of points"
     if axis.categories is None:
         return [tick_text(float(f"{x:.4g}")) for x in mark.x]
     return [shorten(axis.categories[round(x)] if axis.is_spread else x, 28) for x in mark.x]
@@ -115,11 +119,13 @@ def _x_names(axis: ChartAxis, mark: Mark) -> list[str]:
 
 def _field_lines(chart: Chart, marks: Sequence[Line | Points]) -> list[str]:
     """Return symbols in a field of cells, with the ends of the axes beside it."""
-    if chart.x.categories is not None or len(marks) > len(SYMBOLS):
+    if len(marks) > len(SYMBOLS):
         raise InputError(
             f"the series of this {chart.kind} chart cannot be told apart in a terminal",
             hint=_HINT,
         )
+    if chart.x.categories is not None:
+        return [*_category_lines(chart, marks), *_legend_lines(chart, marks)]
     x = _Scale.of(chart.x, (value for mark in marks for value in mark.x), WIDTH)
     y = _Scale.of(chart.y, (value for mark in marks for value in mark.y), HEIGHT)
     cells = [[" "] * WIDTH for _ in range(HEIGHT)]
@@ -133,16 +139,35 @@ def _field_lines(chart: Chart, marks: Sequence[Line | Points]) -> list[str]:
         f"{ends.get(row, ''):>{width}} ┤{''.join(row_cells)}".rstrip()
         for row, row_cells in enumerate(cells)
     ]
-    low, high = _end_texts(x.low, x.high)
-    lines.append(f"{'':>{width}} └{'─' * WIDTH}")
+    return [*lines, *_axis_lines(chart.x, x, width), *_legend_lines(chart, marks)]
+
+
+def _category_lines(chart: Chart, marks: Sequence[Line | Points]) -> list[str]:
+    """Return a row for each category, in which the values stand from left to right."""
+    scale = _Scale.of(chart.y, (value for mark in marks for value in mark.y), WIDTH)
+    rows = {shorten(name, 28): [" "] * WIDTH for name in chart.x.categories or ()}
+    for symbol, mark in _with_symbols(marks):
+        for name, value in zip(_x_names(chart.x, mark), mark.y, strict=True):
+            rows[name][scale.cell(value)] = symbol
+    width = max(map(len, rows))
+    lines = [f"{name:>{width}} ┤{''.join(cells)}".rstrip() for name, cells in rows.items()]
+    return [*lines, *_axis_lines(chart.y, scale, width)]
+
+
+def _axis_lines(axis: ChartAxis, scale: _Scale, width: int) -> list[str]:
+    """Return the axis below a field, behind *width* characters: its ends, and its name."""
+    low, high = _end_texts(scale.low, scale.high)
     middle = WIDTH - len(low) - len(high)
-    label = shorten(chart.x.label_with_direction, middle - 2)
-    lines.append(f"{'':>{width}}  {low}{label:^{middle}}{high}")
-    if chart.has_legend and chart.colour:
-        legend = {mark.name: f"{s} {shorten(mark.name, 24)}" for s, mark in _with_symbols(marks)}
-        names = "  ".join(legend[name] for name in chart.levels if name in legend)
-        lines.append(f"{chart.colour.name}: {names}" if chart.colour.name else names)
-    return lines
+    label = shorten(axis.label_with_direction, middle - 2)
+    return [f"{'':>{width}} └{'─' * WIDTH}", f"{'':>{width}}  {low}{label:^{middle}}{high}"]
+
+
+def _legend_lines(chart: Chart, marks: Sequence[Line | Points]) -> list[str]:
+    if not chart.has_legend or not chart.colour:
+        return []
+    legend = {mark.name: f"{s} {shorten(mark.name, 24)}" for s, mark in _with_symbols(marks)}
+    names = "  ".join(legend[name] for name in chart.levels if name in legend)
+    return [f"{chart.colour.name}: {names}" if chart.colour.name else names]
 
 
 def _end_texts(low: float, high: float) -> tuple[str, str]:
