@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from zenturio.errors import InputError
-from zenturio.show.chart import Bars, Chart, ChartAxis, Line, Mark, Points, shorten, tick_text
+from zenturio.show.chart import Bars, Chart, ChartAxis, Line, Points, shorten, tick_text
 
 WIDTH, HEIGHT = 64, 16
 """Cells of the field of lines and points."""
