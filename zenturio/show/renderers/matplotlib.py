@@ -202,7 +202,7 @@ def _scale_axis(axes: Axes, letter: Literal["x", "y"], axis: ChartAxis, panels: 
 
 
 _LABEL = "="
-"""Before the name of each series: matplotlib leaves out those that are empty or begin with ``_``."""
+"""Before each name: matplotlib leaves out those that are empty or begin with ``_``."""
 
 
 def _draw_legend(figure: FigureBase, all_axes: list[Axes], chart: Chart, shaded: Any) -> None:
