@@ -47,19 +47,20 @@ lint: .venv/dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-# A third of the time of tests is waiting for servers, queues and leases: two workers more than cores.
+# A part of the time of tests is waiting for servers, queues and leases: two workers more than cores.
 WORKERS ?= 4
 
 # Types and imports are checked while the tests run; what that says comes last. In a new environment,
-# one process compiles all modules and tests, and one the kernels: each worker would do so.
+# one process compiles all modules and tests first, for each worker would do so. Another compiles the kernels:
+# what needs them comes late (tests/conftest.py), so the tests begin without waiting for it.
 define lint_and_test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	@said=$$(mktemp); trap 'rm -f $$said' EXIT; trap 'exit 130' INT; \
-	{ $(BIN)/mypy && $(BIN)/lint-imports --no-cache; } >$$said 2>&1 & lint=$$!; \
+	{ nice -n 10 $(BIN)/mypy && nice -n 10 $(BIN)/lint-imports --no-cache; } >$$said 2>&1 & lint=$$!; \
 	test -e .venv/compiled || { \
-	  $(BIN)/zen warm >/dev/null 2>&1 & kernels=$$!; \
-	  $(BIN)/pytest -q --collect-only >/dev/null 2>&1; wait $$kernels; touch .venv/compiled; }; \
+	  { nice -n 5 $(BIN)/zen warm >/dev/null 2>&1; touch .venv/compiled; } & \
+	  $(BIN)/pytest -q --collect-only >/dev/null 2>&1; }; \
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal $(1); tests=$$?; \
 	wait $$lint; lint=$$?; cat $$said; exit $$((tests || lint))
 endef

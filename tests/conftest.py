@@ -2,10 +2,12 @@
 
 import gc
 import os
+import re
 import shutil
 import signal
 import sys
 import tempfile
+from itertools import pairwise
 from pathlib import Path
 
 import hypothesis
@@ -84,11 +86,34 @@ def pytest_runtest_teardown(item):
         pytest.fail(f"{item.nodeid} left {threads} in the environment")
 
 
+KERNELS = re.compile(
+    r"tests/(schedule|search)/|test_\w*(schedule|simulate|gantt|hosts|flow|front|stages)"
+)
+"""Tests of compiled kernels: `make test` compiles these in a new environment while other tests run."""
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(items):
+    """Give each of several workers what needs kernels last: each begins with an equal part of the list."""
+    yield
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    if workers > 1:
+        late = [item for item in items if KERNELS.search(item.nodeid)]
+        early = [item for item in items if not KERNELS.search(item.nodeid)]
+        shares = zip(_parts(early, workers), _parts(late, workers), strict=True)
+        items[:] = [item for share in shares for part in share for item in part]
+
+
+def _parts(items, count):
+    """*items* in *count* parts of nearly equal length, in their order."""
+    ends = [len(items) * number // count for number in range(count + 1)]
+    return [items[begin:end] for begin, end in pairwise(ends)]
+
+
+def pytest_itemcollected(item):
     """Laws run the same lines a thousand times: traced, they take half of the gate's time.
 
     So coverage counts what examples reach, and laws come on top of it.
     """
-    for item in items:
-        if getattr(item.obj, "is_hypothesis_test", False) and not COVERS_LAWS:
-            item.add_marker(pytest.mark.no_cover)
+    if getattr(item.obj, "is_hypothesis_test", False) and not COVERS_LAWS:
+        item.add_marker(pytest.mark.no_cover)

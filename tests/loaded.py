@@ -20,6 +20,7 @@ the path of another script that drives studies.
 """
 
 import atexit
+import ctypes
 import gc
 import importlib
 import json
@@ -55,6 +56,7 @@ PACKAGES = (
 """What charts, schedules, engines and new databases load: most of the time of such a command."""
 LARGEST = 2**20
 """Bytes of a request."""
+HUGE_PAGE, MADV_COLLAPSE = 2**21, 25
 
 
 def zen(
@@ -226,9 +228,23 @@ def _first() -> socket.socket:
     return ours
 
 
+def _collapse_memory() -> None:
+    """Put what was loaded into huge pages, where Linux has them: a copy of the process takes half as long."""
+    with suppress(OSError, AttributeError):
+        advise = ctypes.CDLL(None).madvise
+        advise.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
+        for line in Path("/proc/self/maps").read_text().splitlines():
+            place, rights, _, _, file, *_ = line.split()
+            first, end = (int(address, 16) for address in place.split("-"))
+            if (rights, file) == ("rw-p", "0"):
+                for page in range(-(-first // HUGE_PAGE), end // HUGE_PAGE):
+                    advise(page * HUGE_PAGE, HUGE_PAGE, MADV_COLLAPSE)  # a refusal harms nothing
+
+
 def _serve(wire: socket.socket) -> str:
     """Answers with exit codes; returns in the copies, which are to run the command: a script, or ``zen``."""
     gc.freeze()
+    _collapse_memory()
     while True:
         request, streams, *_ = socket.recv_fds(wire, LARGEST, 2)
         if not request:
