@@ -157,6 +157,8 @@ def test_the_best_point_with_one_usable_repeat_has_no_interval_either(repository
     found = best(repository, "s", 2, "MINIMIZE y")
     assert found.certainty(student) == ([None, (5.0, 5.0)], [])
     assert found.lacks_repeats
+    fill(repository, "r", {"n": "int"}, {"y": "real s"}, [*repeats(1, [1.0]), *rows[2:]])
+    assert best(repository, "r", 1, "MINIMIZE y").lacks_repeats  # others have repeats
     fill(repository, "t", {"n": "int"}, {"y": "real s"}, repeats(1, [1.0]))
     assert not best(repository, "t", 2, "MINIMIZE y").lacks_repeats
 

@@ -118,8 +118,18 @@ def test_a_first_run_begins_no_second_round(study, opened):
 
 def test_what_never_failed_is_measured_again_in_no_round_of_failures(study, opened):
     study.run()
-    assert study.run(again=True, only=["failed"])[1:] == (0, 0, ())
+    assert study.run(again=True, only=["failed"]) == (4, 0, 0, ())
     assert [each.number for each in opened().rounds("counted")] == [1]
+
+
+def test_points_that_did_not_fail_are_measured_again_in_no_round_of_failures(project, opened):
+    study = Driven(project, failing={(3, 1), (3, 2)})
+    study.run()
+    assert study.run(again=True, only=["failed"], limit=2) == (2, 0, 0, ())
+    assert [each.number for each in opened().rounds("counted")] == [1]
+    # What did not fail is neither measured again nor left to be measured.
+    assert study.run(again=True, only=["failed"])[:3] == (3, 0, 1)
+    assert totals(opened()) == {1: 101, 2: 102, 4: 104}
 
 
 def test_a_round_without_results_is_named_with_those_that_have_some(study, opened):

@@ -151,6 +151,16 @@ class TestSame:
             "--objective", "MAXIMIZE wtime", "--seed", "3", "--json", cwd=folder, code=None)  # fmt: skip
         assert self.ran(folder)[0] == "1 20"
 
+    def test_what_was_wrong_is_measured_again_beside_the_baseline_of_before(self, folder):
+        zen("run", "s.sh", "-j", "1", cwd=folder, code=3)
+        ran = self.ran(folder)
+        again = zen(
+            "run", "s.sh", "--again", "--only", "failed", "--json", cwd=folder, code=3
+        ).facts
+        wrong = [point for point, state in self.states(folder).items() if state == "wrong"]
+        assert (again["failed"], again["known"]) == (len(wrong), 6 - len(wrong))
+        assert len(self.ran(folder)) == len(ran) + len(wrong)
+
     def test_a_point_can_be_named(self, folder):
         named = SAME.replace("BASELINE", "BASELINE WHERE threads == 4 and n == 10", 1)
         (folder / "s.sh").write_text(named.replace("energy $1", "energy"))

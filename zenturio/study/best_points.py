@@ -117,6 +117,8 @@ class PointRanking:
     """What the score of each goal is of the repeats, such as their median."""
     expected: ExpectedPoint | None = None
     """The point that is expected to be the best; of a search without repeats only."""
+    has_repeats: bool = False
+    """Whether some point was tried several times."""
 
     def certainty(
         self, student: Callable[[float, float], float]
@@ -171,7 +173,8 @@ class PointRanking:
         """Whether points have repeats, but the best one too few for an interval of the median."""
         return (
             [*self.aggregates.values()] == ["median"]
-            and any(point.tried > 1 for point in self.points)
+            and self.has_repeats
+            and bool(self.points)
             and self.points[0].used < LEAST_FOR_MEDIAN_INTERVAL
         )
 
@@ -307,6 +310,7 @@ def best(
         _expected(repository, study, goals, names, scored)
         if aggregates in ([MEAN], [MEDIAN])
         else None,
+        any(repeats.tried > 1 for repeats in measured),
     )
 
 
@@ -437,6 +441,7 @@ def _best_in_copy(
         None,
         leaders,
         _names_by_goal([goal], [aggregate]),
+        has_repeats=ranked.tried > ranked.of,
     )
 
 

@@ -327,6 +327,12 @@ class StudyRecords:
         )
         self._doubt(cached - outcomes.keys())
         missing = set(digests) - outcomes.keys()
+        if self.round is not None and "missing" not in self.only:
+            # What did not fail before is not measured again: its result is that of before.
+            before = self.repository.find_outcomes(sorted(missing), self.study, scope[0])
+            failed = {d for d, outcome in before.items() if outcome.status not in SUCCEEDED}
+            outcomes = {**outcomes, **{d: before[d] for d in before.keys() - failed}}
+            return LookedUp(batch, outcomes, missing - outcomes.keys() if again else failed)
         return LookedUp(batch, outcomes, missing if again else self._to_run(missing, outcomes))
 
     def cached_points(
@@ -400,10 +406,8 @@ class StudyRecords:
 
     def _to_run(self, missing: set[str], outcomes: Mapping[str, Outcome]) -> set[str]:
         """Return the digests that *only* names; failed outcomes among them are set aside."""
-        if "failed" not in self.only:
+        if "failed" not in self.only or self.round is not None:
             return missing
-        if self.round is not None:
-            return missing if "missing" in self.only else self._failed_before(missing)
         failed = {digest for digest, outcome in outcomes.items() if outcome.status not in SUCCEEDED}
         if "missing" not in self.only:
             # A run that was to repeat the failed ones and was stopped had set them aside.
@@ -413,11 +417,6 @@ class StudyRecords:
             newest = self.repository.rounds(self.study)[-1].number
             self._reopened = newest if newest > 1 else None
         return missing | failed
-
-    def _failed_before(self, digests: set[str]) -> set[str]:
-        """Return those whose newest result, of an earlier round, is not ok."""
-        outcomes = self.repository.find_outcomes(sorted(digests), self.study, self.kinds())
-        return {digest for digest, outcome in outcomes.items() if outcome.status not in SUCCEEDED}
 
     def _has_failed(self, digest: str) -> bool:
         try:

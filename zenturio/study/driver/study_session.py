@@ -308,10 +308,11 @@ class StudySession:
         )
         source = self._source(generator)
         cached_count = looked_at = 0
-        round_, notes = self._next_round()
+        counted_kinds = kinds if self.settings.each_machine else self.counting_kinds(kinds)
+        round_, notes = self._next_round(generator, counted_kinds)
         before = recorded_notes(self.repository, self.study)
         programs, changed = ProgramHistory.of(self.application, before), Counter[str]()
-        kinds = kinds if self.settings.each_machine else self.counting_kinds(kinds)
+        kinds = counted_kinds
         machines_elsewhere = Counter[MachineKind]()
         # A source whose points may suffice goes on with what is cached, as a run would.
         while batch := list(islice(filter(None, source), LOOK_UPS)):
@@ -402,11 +403,17 @@ class StudySession:
         if round_ is None:
             return self.repository.find_outcomes(digests, kinds=kinds)
         try:
-            return self.repository.find_outcomes(digests, self.study, kinds, round_)
+            outcomes = self.repository.find_outcomes(digests, self.study, kinds, round_)
         except NotFoundError:
-            return {}
+            outcomes = {}
+        if "missing" in self.only:
+            return outcomes
+        before = self.repository.find_outcomes(digests, self.study, kinds)
+        return {d: o for d, o in before.items() if o.status in SUCCEEDED} | outcomes
 
-    def _next_round(self) -> tuple[int | None, tuple[str, ...]]:
+    def _next_round(
+        self, generator: ExperimentGenerator, kinds: Kinds
+    ) -> tuple[int | None, tuple[str, ...]]:
         """The round that a run would measure in, if it measures again, and what is said of it."""
         if not self.settings.again:
             return None, ()
@@ -415,6 +422,8 @@ class StudySession:
             counts = self.repository.count_results(self.study)
             if self.only == {"failed"}:
                 counts = tuple(count for count in counts if count.status not in SUCCEEDED)
+                if counts and not newest.is_open and not self._has_failures(generator, kinds):
+                    counts = ()
             if not counts:
                 return None, ()  # there is nothing to be measured again
         except NotFoundError:
@@ -423,9 +432,23 @@ class StudySession:
             return newest.number, (round_goes_on(newest.number),)
         return newest.number + 1, (round_begins(newest.number + 1),)
 
-    def _begin_round(self) -> tuple[int | None, tuple[str, ...]]:
+    def _has_failures(self, generator: ExperimentGenerator, kinds: Kinds) -> bool:
+        """Return whether the newest result of one of these experiments is not ok."""
+        walk = self._walk(generator)
+        if walk is None:  # what runs is not known beforehand
+            return True
+        while batch := list(islice(filter(None, walk), LOOK_UPS)):
+            digests = [experiment.digest for experiment in batch]
+            outcomes = self.repository.find_outcomes(digests, self.study, kinds).values()
+            if any(outcome.status not in SUCCEEDED for outcome in outcomes):
+                return True
+        return False
+
+    def _begin_round(
+        self, generator: ExperimentGenerator, kinds: Kinds
+    ) -> tuple[int | None, tuple[str, ...]]:
         """Return the round in which all is measured again, if it is, and what is said of it."""
-        expected, notes = self._next_round()
+        expected, notes = self._next_round(generator, kinds)
         if expected is None and self.program is not None:
             # Versions are equal in what another study ran of them, too; that ran at another time.
             return self.repository.rounds(self.study)[-1].number, notes
@@ -492,7 +515,7 @@ class StudySession:
             ) as lease,
             observing(self.settings.observers, self.study) as observers,
         ):
-            round_, round_notes = self._begin_round()
+            round_, round_notes = self._begin_round(generator, self._kinds_at(executor))
             order = RunOrder.drawn(order_kind, self.repository, lease, round_)
             source = walk or self._source(generator, order)
             if walk:
