@@ -17,7 +17,9 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -26,10 +28,12 @@ from typing import Any
 import growth
 
 from zenturio.annotate.scan import scan
+from zenturio.errors import ZenError
 from zenturio.execute.machines import own_machine
 from zenturio.experiment import ExperimentGenerator, Outcome
 from zenturio.record.entities import DriverProcess
 from zenturio.record.open import open_repository
+from zenturio.study.overview import result_count
 
 KEPT = Path(__file__).with_suffix(".json")
 MARK = "commands"
@@ -42,6 +46,16 @@ PROGRAM = """\
 #ZEN$ RUN "sh p.sh"
 echo t a.b c
 """
+UNTIL_NEW = """\
+import os
+from zenturio.cli import main
+from zenturio.execute.local import Local
+Local.submit = lambda *_: os._exit(0)
+main()
+"""
+"""Runs a command until it begins an experiment."""
+SEARCH = ("run", "p.sh", "--search", "random", "--budget", "1000000",
+          "--objective", "MINIMIZE score", "-j", "2")  # fmt: skip
 FILES = """\
 #ZEN$ SUBSTITUTE COUNT = { 1:{experiments} }
 #ZEN$ RUN "sh p.sh"
@@ -68,6 +82,8 @@ class Case:
     """Whether it runs once before, so that caches are there."""
     has_copy: bool = True
     """Whether columnar copies may be there."""
+    until_new: bool = False
+    """Whether it is measured until it begins an experiment."""
 
 
 def large_study(folder: Path, size: int = 10**7) -> None:
@@ -115,6 +131,19 @@ def cached(folder: Path, count: int = 10**6 - 10) -> None:
     repository.close()
 
 
+def killed_search(folder: Path, count: int = 10**5) -> None:
+    """A search, killed after 10^5 trials."""
+    (folder / "p.sh").write_text(PROGRAM)
+    process = subprocess.Popen([*ZEN, *SEARCH], cwd=folder, stderr=subprocess.DEVNULL)
+    finished = 0
+    while finished < count and process.poll() is None:
+        time.sleep(2)
+        with suppress(ZenError), closing(open_repository(str(database(folder)))) as repository:
+            finished = result_count(repository, "p")
+    process.kill()
+    process.wait()
+
+
 def outcome(digest: str, index: int, machine: Any) -> Outcome:
     metrics = {"score": float(index % 977) + 1}
     started = 1e9 + index
@@ -146,6 +175,7 @@ FOLDERS: dict[str, Callable[[Path], None]] = {
     "compared": two_studies,
     "studies": many_studies,
     "cached": cached,
+    "searched": killed_search,
     "files": files_100000,
     "artifacts": artifacts(1_000, "for i in $(seq 20); do echo COUNT $i > out/$i; done"),
     "one-of-many": artifacts(1, "seq 100000 | (cd out && split -l 1 -a 5)"),
@@ -203,6 +233,8 @@ CASES = (
     Case("a search goes on, all cached", "10^5 trials",
          ("run", "p.sh", "--search", "random", "--budget", "99000", "--objective",
           "MINIMIZE score"), "cached", seconds=5.0, remark="in a study of 10^6 results"),
+    Case("a killed search goes on, until its next trial begins", "10^5 trials, 2 at a time",
+         SEARCH, "searched", seconds=5.0, warm=False, until_new=True),
     Case("check", "10^5 files, 2 GB", ("check", "."), "files", seconds=6.0, megabytes=160,
          warm=False),
     Case("check, nothing changed", "10^5 files, 2 GB", ("check", "."), "files", seconds=1.0),
@@ -234,10 +266,11 @@ def database(folder: Path) -> Path:
     return path
 
 
-def zen(folder: Path, *words: str) -> tuple[float, float]:
+def zen(folder: Path, *words: str, until_new: bool = False) -> tuple[float, float]:
     """Run a command; return processor seconds and megabytes."""
+    program = (sys.executable, "-c", UNTIL_NEW) if until_new else ZEN
     process = subprocess.Popen(
-        [*ZEN, *words], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        [*program, *words], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     )
     assert process.stderr is not None
     errors = process.stderr.read()
@@ -262,7 +295,7 @@ def measure(case: Case, base: Path) -> dict[str, Any]:
     os.environ["XDG_CACHE_HOME"] = str(base / ("cache" if case.has_copy else "no-cache"))
     if case.warm:
         zen(folder, *case.words)
-    seconds, megabytes = zen(folder, *case.words)
+    seconds, megabytes = zen(folder, *case.words, until_new=case.until_new)
     load = os.getloadavg()[0]
     return {"seconds": round(seconds, 2), "megabytes": round(megabytes), "load": round(load)}
 

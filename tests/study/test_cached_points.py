@@ -201,11 +201,14 @@ def test_results_of_another_kind_of_machine_do_not_count(project, monkeypatch, s
     assert not sum(skipped)
 
 
-def test_a_search_hears_of_cached_trials_without_their_experiments(project, monkeypatch, skipped):
+@pytest.mark.parametrize("slots", [1, 4])
+def test_a_search_hears_of_cached_trials_without_their_experiments(
+    project, monkeypatch, skipped, slots
+):
     application = write(project, "SUBSTITUTE A = { 1:30 }\nPARAM B = { 1:30 }\nREPEAT 2 SEED s")
     db = project / "zenturio.db"
     place = Computed(lambda experiment: experiment.index % 5 == 0)
-    search = SearchSpec("random", budget=Budget(60), seed=5)
+    search = SearchSpec("random", budget=Budget(60), seed=5, slots=slots)
     place.most = 90
     with pytest.raises(PlaceError):
         run(application, db, place, search=search)

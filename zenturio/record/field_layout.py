@@ -531,7 +531,9 @@ class SlotReader:
 
         *remarks*, each of the *slots*, and *chunks* have an element for each row.
         """
-        noted = [(row, codec.parse_object(text)) for row, text in enumerate(remarks) if text]
+        # Rows share most remarks: why a metric is missing, for example.
+        parsed = {text: codec.parse_object(text) for text in set(remarks) if text}
+        noted = [(row, parsed[text]) for row, text in enumerate(remarks) if text]
         columns: dict[str, Sequence[Any]] = {}
         for name, key, places, number in self._plans[role]:
             column: Sequence[Any] = (None,) * len(remarks)

@@ -304,6 +304,8 @@ class SearchLoop:
 
         Without an order only repeats stand there, each as long as its point is pending.
         """
+        if not (self._queue and self._queue[0][1]):
+            return
         pending = set(self._arriving.values())
         while self._queue and self._queue[0][1] and self._queue[0][0] not in pending:
             point, _ = self._queue.popleft()

@@ -59,7 +59,7 @@ class Point(Mapping[str, Value]):
     Points are equal if their dimensions have the same names and values, whatever their order.
     """
 
-    __slots__ = ("_layout", "_positions", "_values")
+    __slots__ = ("_hash", "_layout", "_positions", "_values")
 
     def __init__(
         self, layout: Layout, values: tuple[Value, ...], positions: tuple[Position, ...]
@@ -122,8 +122,18 @@ class Point(Mapping[str, Value]):
         return self._chosen() == other._chosen()
 
     def __hash__(self) -> int:
-        # Without types and order, so that equal points of other spaces hash alike.
-        return hash(frozenset((name, self[name]) for name in self._layout.dimensions))
+        # Kept once it is asked for: a search looks each of its points up many times.
+        try:
+            return self._hash
+        except AttributeError:
+            # Without types and order, so that equal points of other spaces hash alike.
+            pairs = frozenset((name, self[name]) for name in self._layout.dimensions)
+            self._hash: int = hash(pairs)
+            return self._hash
+
+    def __getstate__(self) -> tuple[None, dict[str, object]]:
+        # Another process hashes texts otherwise.
+        return None, {name: getattr(self, name) for name in ("_layout", "_values", "_positions")}
 
     def _chosen(self) -> dict[str, tuple[type, Value]]:
         return {name: (type(self[name]), self[name]) for name in self._layout.dimensions}

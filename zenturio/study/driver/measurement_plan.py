@@ -104,6 +104,10 @@ class PointRuns:
         if self._completed == self._proposed and counted >= until.least:
             self.stop = self._judged(RepeatRule(until.least, self._repeat.count, until.within))
 
+    def complete_cached(self) -> None:
+        """Count a run whose result says nothing of how many runs the point needs."""
+        self._completed += 1
+
     def _judged(self, rule: RepeatRule) -> StopReason | None:
         return rule.stop(self._in_order(), self._completed - self._repeat.warmup)
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from zenturio.annotate.model import Goal, Repeat
 from zenturio.errors import InputError, NotFoundError, SpaceError
@@ -229,6 +229,17 @@ def recorded_search(repository: Repository, study: str) -> SearchSpec:
     return replace(spec, replay=f"{base}@{info.version}", followed=tuple(of_one))
 
 
+class CachedRun(NamedTuple):
+    """A run whose result is known by its key, and for which no experiment was made."""
+
+    point: Point
+    scores: tuple[float | None, ...] | None
+    """None if it failed."""
+
+
+ArrivedRun = tuple[Experiment, Outcome] | CachedRun
+
+
 class ArrivalOrder:
     """The order in which a search is told of outcomes: a recorded one first, then as they arrive.
 
@@ -246,7 +257,7 @@ class ArrivalOrder:
         # A result that was recorded before its turn came is not one of the first.
         self._expected = deque(sorted(self._turns, key=self._turns.__getitem__))
         self._next_turn = max(self._turns.values(), default=0) + 1
-        self._held: dict[tuple[int, int], tuple[Experiment, Outcome]] = {}
+        self._held: dict[tuple[int, int], ArrivedRun] = {}
         self.left_at: int | None = None
         """After how many outcomes the recorded order could not be followed; None if it could."""
         self._followed = 0
@@ -263,17 +274,21 @@ class ArrivalOrder:
             self._next_turn += 1
         return RunPosition(self._name, run[0], self._turns[run])
 
-    def take(
-        self, run: tuple[int, int], experiment: Experiment, outcome: Outcome
-    ) -> Iterator[tuple[Experiment, Outcome]]:
+    def take(self, run: tuple[int, int], arrived: ArrivedRun) -> Iterator[ArrivedRun]:
         """Take in an outcome; yield those whose turn it is now."""
         if run not in self._turns:  # another study recorded it before it was proposed here
-            yield experiment, outcome
+            yield arrived
             return
-        self._held[run] = experiment, outcome
+        self._held[run] = arrived
         yield from self._released()
 
-    def leave(self) -> Iterator[tuple[Experiment, Outcome]]:
+    def follow(self, earlier: tuple[int, int], run: tuple[int, int]) -> None:
+        """Let *run* count right behind *earlier*, if that one waits for its turn."""
+        if earlier in self._held and earlier in self._expected and run not in self._turns:
+            self._turns[run] = self._turns[earlier]
+            self._expected.insert(self._expected.index(earlier) + 1, run)
+
+    def leave(self) -> Iterator[ArrivedRun]:
         """Follow the other search no longer, nor this one's record if that is all; as `take`."""
         if self.left_at is None:
             self.left_at = self._followed
@@ -284,7 +299,7 @@ class ArrivalOrder:
         self._expected = deque(run for run in self._expected if run not in dropped)
         yield from self._released()
 
-    def _released(self) -> Iterator[tuple[Experiment, Outcome]]:
+    def _released(self) -> Iterator[ArrivedRun]:
         while self._held:
             run = self._expected[0] if self._expected else next(iter(self._held))
             if run not in self._held:
@@ -391,6 +406,9 @@ class SearchSource:
         """Of the experiments that are not complete, by their identity."""
         self._twins: dict[str, list[Experiment]] = {}
         """Experiments that are one, by digest; the first of them is run."""
+        self._held_digests: dict[Point, dict[str, int]] = {}
+        """Of each point whose cached runs wait for their turn: the repeats by their digests, which
+        are computed when an experiment is made meanwhile, for it may be one of them."""
         has_race = len(goals) == 1 and is_raced(repeat)
         self._race = Race(goals[0].direction, lag) if has_race else None
 
@@ -399,7 +417,7 @@ class SearchSource:
 
         Where results say how often a point runs, each of them is looked up.
         """
-        if self._repeat.until is None and not self._repeat.warmup and self.arrivals is None:
+        if self._repeat.until is None and not self._repeat.warmup:
             self._load = load
 
     def __iter__(self) -> Iterator[Experiment | None]:
@@ -451,8 +469,8 @@ class SearchSource:
         if self.arrivals is None:
             self._complete_twins(experiment, outcome)
             return
-        for released, its in self.arrivals.take(self._run(experiment), experiment, outcome):
-            self._complete_twins(released, its)
+        for arrived in self.arrivals.take(self._run(experiment), (experiment, outcome)):
+            self._count(arrived)
 
     def point_of(self, experiment: Experiment) -> Point:
         """Return the point of an experiment that is not complete."""
@@ -461,6 +479,19 @@ class SearchSource:
     def _run(self, experiment: Experiment) -> tuple[int, int]:
         """Return the number of the trial of *experiment*, from 1, and its repeat."""
         return self._away[self.point_of(experiment)].numbers[0] + 1, experiment.repeat
+
+    def _count(self, arrived: ArrivedRun) -> None:
+        """Take in a run whose turn it is."""
+        if not isinstance(arrived, CachedRun):
+            self._complete_twins(*arrived)
+            return
+        pending = self._away[arrived.point]
+        pending.runs.complete_cached()
+        if arrived.scores is not None:
+            pending.scores.append(arrived.scores)
+        if pending.runs.has_all:
+            del self._held_digests[arrived.point]
+        self._go_on_all(arrived.point)
 
     def _complete_twins(self, experiment: Experiment, outcome: Outcome) -> None:
         for twin in self._twins.pop(experiment.digest, [experiment]):
@@ -475,6 +506,9 @@ class SearchSource:
             pending.scores.append(
                 tuple(score(goal.expression, values, outcome) for goal in self._goals)
             )
+        self._go_on_all(point)
+
+    def _go_on_all(self, point: Point) -> None:
         self._go_on(point)
         # Others may have waited for this point to be compared with it.
         for waiting in [p for p, trial in self._away.items() if trial.runs.is_idle]:
@@ -528,15 +562,41 @@ class SearchSource:
             if self._cached and (
                 repeats := self._cached.take_scores(self._generator.keys_of(point))
             ):
-                scores = mean_scores([s for s in repeats if s is not None])
-                self._tell(number, scores, repeats)
                 self._made += len(repeats)
+                self._take_cached(number, point, repeats)
                 has_cached = True
                 continue
             first = first_repeats(self._repeat)
             self._away[point] = _PendingPoint([number], PointRuns(self._repeat), allowed=first)
             self._add_runs(point)
         return has_cached or bool(self._ready)
+
+    def _take_cached(
+        self, number: int, point: Point, repeats: Sequence[tuple[float | None, ...] | None]
+    ) -> None:
+        """Tell the search of a cached point, in the order of arrival if there is one."""
+        if self.arrivals is None:
+            scores = mean_scores([each for each in repeats if each is not None])
+            self._tell(number, scores, repeats)
+            return
+        self._away[point] = pending = _PendingPoint([number], PointRuns(self._repeat))
+        self._held_digests[point] = {}
+        for _ in repeats:
+            pending.runs.propose()
+        for repeat, each in enumerate(repeats, 1):
+            for arrived in self.arrivals.take((number + 1, repeat), CachedRun(point, each)):
+                self._count(arrived)
+
+    def _follow_twin(self, experiment: Experiment) -> None:
+        """Let *experiment* count behind a cached run that it equals and that waits for its turn."""
+        assert self.arrivals is not None
+        for point, digests in self._held_digests.items():
+            numbers = self._repeat.numbers
+            for number in () if digests else numbers:
+                digests[self._generator.experiment(point, number).digest] = number
+            if experiment.digest in digests:
+                earlier = self._away[point].numbers[0] + 1, digests[experiment.digest]
+                self.arrivals.follow(earlier, self._run(experiment))
 
     def _add_runs(self, point: Point) -> None:
         """Make the runs of *point* that are needed whatever comes of those in flight."""
@@ -550,6 +610,8 @@ class SearchSource:
             twins = self._twins.setdefault(experiment.digest, []) if self.has_twins else []
             twins.append(experiment)
             if twins[0] is experiment:
+                if self.has_twins and self._held_digests:
+                    self._follow_twin(experiment)
                 self._ready.append(experiment)
                 self._made += 1
 
@@ -564,8 +626,8 @@ class SearchSource:
             return False
         if any(self._run(run) == order.expected for run, _ in self._points.values()):
             return False
-        for experiment, outcome in order.leave():
-            self._complete_twins(experiment, outcome)
+        for arrived in order.leave():
+            self._count(arrived)
         return True
 
 
