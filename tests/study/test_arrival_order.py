@@ -294,8 +294,8 @@ def test_an_order_that_is_left_says_after_how_many_results():
     order = ArrivalOrder("search", (), runs)
     assert order.expected == (3, 1)
     assert order.left_at is None
-    assert list(order.take((1, 1), "a", "of a")) == []  # it is held until its turn
-    assert list(order.take((3, 1), "c", "of c")) == [("c", "of c"), ("a", "of a")]
+    assert list(order.take((1, 1), ("a", "of a"))) == []  # it is held until its turn
+    assert list(order.take((3, 1), ("c", "of c"))) == [("c", "of c"), ("a", "of a")]
     assert order.position((2, 1)).turn == 3
     assert list(order.leave()) == []
     assert (order.left_at, order.expected) == (2, None)
@@ -304,8 +304,8 @@ def test_an_order_that_is_left_says_after_how_many_results():
     assert [order.position(run) for run in ((2, 1), (9, 1), (2, 1))] == [
         RunPosition("search", 2, 4), RunPosition("search", 9, 5), RunPosition("search", 2, 4),
     ]  # fmt: skip
-    assert list(order.take((2, 1), "b", "of b")) == [("b", "of b")]
-    assert list(order.take((7, 1), "of others", "of g")) == [("of others", "of g")]
+    assert list(order.take((2, 1), ("b", "of b"))) == [("b", "of b")]
+    assert list(order.take((7, 1), ("of others", "of g"))) == [("of others", "of g")]
     order.leave()
     assert order.left_at == 2
     assert "for 0 results" in left_order(ArrivalOrder("search"))
