@@ -7,6 +7,7 @@ import pytest
 
 from zenturio.annotate.model import Goal
 from zenturio.annotate.scan import scan
+from zenturio.cli.run import progress_line
 from zenturio.experiment import Experiment, Log, Missing, Recipe, Series, Step
 from zenturio.expression import parse
 from zenturio.study.driver import progress as module
@@ -156,6 +157,21 @@ def test_each_result_is_counted_once_by_what_came_of_it(clock):
     assert (summary.cached, summary.ok, summary.failed, summary.unfinished) == (2, 2, 1, 15)
     assert summary.interrupted
     assert [(group.cause, group.count) for group in summary.failures] == [("exit 3", 2)]
+
+
+def test_how_long_the_last_ones_take_does_not_follow_from_the_rate(clock):
+    run = counts()
+    clock.now += 1
+    for index in range(8):
+        run.ended(experiment(index), outcome(experiment(index)))
+    assert (run.progress(10, 1, 0).seconds_left, run.progress(10, 1, 0).only_last_run) == (
+        0.25, False
+    )  # fmt: skip
+    for skipped, running in ((0, 2), (1, 1), (0, 4)):
+        last = run.progress(10, running, skipped)
+        assert (last.seconds_left, last.only_last_run) == (None, True)
+        assert f"the last {running} in flight" in progress_line(last)
+    assert not run.progress(8, 0, 0).only_last_run
 
 
 def test_without_a_rate_nobody_knows_how_long_it_takes(clock):

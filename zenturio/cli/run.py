@@ -378,7 +378,8 @@ def progress_line(progress: RunProgress) -> str:
     parts = [f"running {progress.done:,}/{progress.total:,}"]
     if progress.failed:
         parts.append(f"{progress.failed:,} failed")
-    parts.append(f"{progress.running} in flight")
+    is_last = "the last " if progress.only_last_run else ""
+    parts.append(f"{is_last}{progress.running} in flight")
     if progress.rate > 0:
         parts.append(f"{quantities.rate(progress.rate)}")
     if progress.seconds_left is not None and progress.done < progress.total:

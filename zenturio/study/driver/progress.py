@@ -204,12 +204,15 @@ class RunProgress:
     rate: float
     """Experiments a second, lately."""
     seconds_left: float | None
-    """An estimate from the rate; None before there is one."""
+    """An estimate from the rate; None before there is one, and while the last ones run: how long
+    these take does not follow from the rate."""
     goal: str = ""
     last: Value = None
     best: BestPoint | None = None
     remarks: tuple[str, ...] = ()
     """What the place has to say, each once."""
+    only_last_run: bool = False
+    """Whether all that are not finished are running."""
 
     @property
     def done(self) -> int:
@@ -549,6 +552,7 @@ class RunCounts:
         """Return where the run of *total* stands, with so many *running* and *skipped*."""
         unfinished = total - self.cached - self.ok - self.failed - skipped
         rate = self._meter.rate
+        only_last_run = 0 < unfinished <= running
         return RunProgress(
             total,
             self.cached,
@@ -556,10 +560,11 @@ class RunCounts:
             self.failed,
             running,
             rate,
-            unfinished / rate if rate > 0 else None,
+            unfinished / rate if rate > 0 and not only_last_run else None,
             self._best.name,
             self._best.last,
             self._best.found,
+            only_last_run=only_last_run,
         )
 
     def summary(self, total: int, seconds: float, *, interrupted: bool) -> RunSummary:

@@ -382,6 +382,11 @@ class Pipeline:
             None,
             remarks=newest.remarks,
         )
-        seconds = (total.total - total.done) / total.rate if total.rate > 0 else None
+        unfinished = total.total - total.done
+        only_last_run = 0 < unfinished <= total.running
+        seconds = unfinished / total.rate if total.rate > 0 and not only_last_run else None
         best = (last.goal, last.last, last.best) if last else ("", None, None)
-        return replace(total, seconds_left=seconds, goal=best[0], last=best[1], best=best[2])
+        return replace(
+            total, seconds_left=seconds, goal=best[0], last=best[1], best=best[2],
+            only_last_run=only_last_run,
+        )  # fmt: skip
