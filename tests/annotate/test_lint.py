@@ -80,3 +80,22 @@ def test_threads_without_cpus_are_warned_of(tmp_path):
     ):
         file.write_text(text)
         assert not [w for w in lint(scan(file)) if "slot" in w.message]
+
+
+@pytest.mark.parametrize(
+    ("run", "most"),
+    [
+        ('"OMP_NUM_THREADS={t} ./solve" CPUS 1', 4),
+        ('"env MKL_NUM_THREADS=8 ./solve"', 8),
+        ('"OMP_NUM_THREADS={t} ./solve" CPUS t', None),
+        ('"OMP_NUM_THREADS=1 ./solve {t}"', None),
+        ('"OMP_NUM_THREADS={t}0 ./solve"', None),  # no number that could be read here
+    ],
+)
+def test_threads_that_a_command_sets_are_warned_of(tmp_path, run, most):
+    file = tmp_path / "a.sh"
+    file.write_text(f"# ZEN$ PARAM t = {{ 1, 4 }}\n# ZEN$ RUN {run}\n")
+    found = [w.message for w in lint(scan(file)) if "slot" in w.message]
+    assert [message.rpartition(" ")[2] for message in found] == (
+        [] if most is None else [str(most)]
+    )

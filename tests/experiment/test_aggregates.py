@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zenturio.experiment.aggregates import deviation, mean, median, total
+from zenturio.experiment.aggregates import default_aggregate, deviation, mean, median, total
 
 numbers = st.lists(st.floats(-1e6, 1e6) | st.integers(-(2**70), 2**70), min_size=1, max_size=9)
 
@@ -101,3 +101,13 @@ def test_values_that_differ_little_keep_the_digits_of_their_deviation(values):
     centre = sum(exact) / len(exact)
     variance = sum((value - centre) ** 2 for value in exact) / (len(exact) - 1)
     assert deviation(values) == pytest.approx(math.sqrt(variance), rel=1e-12, abs=0)
+
+
+@pytest.mark.parametrize("unit", ["d", "h", "min", "s", "sec", "seconds", "ms", "us", "ns"])
+def test_times_are_shown_by_their_median(unit):
+    assert default_aggregate(unit) == "median"
+
+
+def test_micro_may_be_the_sign_or_the_letter_and_rates_are_no_times():
+    assert {default_aggregate(unit) for unit in ("\u00b5s", "\u03bcs")} == {"median"}
+    assert {default_aggregate(unit) for unit in ("", "1/s", "J", "GFLOP/s")} == {"mean"}

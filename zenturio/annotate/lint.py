@@ -580,19 +580,32 @@ def threads(application: Application) -> Iterator[Diagnostic]:
     counts = [cpus.value({}) for cpus in declared]
     slots = int(max((n for n in counts if isinstance(n, int | float)), default=1))
     domains = {p.name: p.domain for p in application.space.dimensions}
-    for variable in _THREADS:
-        name = application.environment.get(variable)
-        domain = domains.get(name) if name is not None else None
-        if domain is None or isinstance(domain, Continuous | Dependent) or domain.type != "int":
+    for variable, value in _thread_counts(application):
+        domain = domains.get(value)
+        if domain is None:
+            most = int(value) if value.isdecimal() else 0
+        elif isinstance(domain, Continuous | Dependent) or domain.type != "int":
             continue
-        numbers = (domain.value(at) for at in range(min(domain.size, _MOST_NUMBERS)))
-        most = max((number for number in numbers if isinstance(number, int)), default=0)
+        else:
+            numbers = (domain.value(at) for at in range(min(domain.size, _MOST_NUMBERS)))
+            most = max((number for number in numbers if isinstance(number, int)), default=0)
         if most > slots:
             taken = amount(slots, "slot") if declared else "one slot"
             message = f"each experiment takes {taken}, and {variable} is up to {most}"
-            hint = f"write RUN ... CPUS {name}, so that experiments at a time have their own cores"
+            hint = f"write RUN ... CPUS {value}, so that experiments at a time have their own cores"
             yield warning(message, _whole(application.runs[0].text), hint)
             return
+
+
+def _thread_counts(application: Application) -> Iterator[tuple[str, str]]:
+    """Yield the variables of `_THREADS` that are set, each with a parameter's name or a number."""
+    for variable in _THREADS:
+        if (name := application.environment.get(variable)) is not None:
+            yield variable, name
+    assignment = re.compile(rf"\b({'|'.join(_THREADS)})=(?:\{{(\w+)\}}|(\d+))(?![\w{{])")
+    for command in application.runs:
+        for match in assignment.finditer(command.text.text):
+            yield match[1], match[2] or match[3]
 
 
 _MOST_NUMBERS = 1000
