@@ -282,6 +282,8 @@ def _become(asked: dict, streams: list[int]) -> None:
     os.environ.update(asked["environment"])
     sys.argv = [asked["script"] or "-c", *asked["words"]]
     random.seed()
+    if "PYTHONPATH" in os.environ:  # plug-ins of the test's own may lie there
+        plugins._entry_points.cache_clear()
     for each in failpoints._declared.values():
         each._left = failpoints._asked(each.name)
 
@@ -331,4 +333,7 @@ if __name__ == "__main__":
     for name in (*_modules(), *PACKAGES):
         importlib.import_module(name)
     failpoints = importlib.import_module("zenturio.failpoints")
+    plugins = importlib.import_module("zenturio.plugins")
+    for kind in plugins._ONE:
+        plugins.names(kind)
     _run(_serve(socket.socket(fileno=int(sys.argv[1]))))

@@ -147,6 +147,12 @@ def postgres_ready(postgres):
     postgres.drop_ready(url)
 
 
+def slow_on_server(fixture: str) -> pytest.MarkDecorator:
+    """Leave the run on a server to `make test-all`: what it asks the server, other tests ask, too."""
+    params = ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)]
+    return pytest.mark.parametrize(fixture, params, indirect=True)
+
+
 def grant_reading(repository) -> None:
     """Let SQL that somebody writes run on *repository*, as ``zen db grant`` does; not on a file."""
     from zenturio.record import maintenance

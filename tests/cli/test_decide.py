@@ -246,7 +246,9 @@ def commit_program(folder, text, subject):
     subprocess.run(command, cwd=folder, check=True, capture_output=True)
 
 
-@pytest.mark.parametrize(("factor", "code"), [("-2.0", 8), ("1 / 0", 3)])
+@pytest.mark.parametrize(
+    ("factor", "code"), [("-2.0", 8), pytest.param("1 / 0", 3, marks=pytest.mark.slow)]
+)
 def test_a_search_whose_ends_have_no_positive_values_says_so_early(project, factor, code):
     commit_program(project, PROGRAM.replace("factor = 1.0", f"factor = {factor}"), "change")
     words = ("bisect", "timed.py", "--good", "HEAD~1")

@@ -34,10 +34,12 @@ def hill(tmp_path_factory):
     [
         ("convergence", "one: greatest height so far"),
         ("importance", "one: importance for height"),
-        ("dependence", "one: height by each parameter"),
-        ("slice", "one: height by each parameter"),
-        ("pareto", "one: Pareto front of greatest height and least x"),
-        ("parallel", "one: height across the parameters"),
+        pytest.param("dependence", "one: height by each parameter", marks=pytest.mark.slow),
+        pytest.param("slice", "one: height by each parameter", marks=pytest.mark.slow),
+        pytest.param(
+            "pareto", "one: Pareto front of greatest height and least x", marks=pytest.mark.slow
+        ),
+        pytest.param("parallel", "one: height across the parameters", marks=pytest.mark.slow),
     ],
 )
 def test_a_search_is_drawn_by_its_objective(hill, kind, title):

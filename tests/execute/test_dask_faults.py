@@ -82,6 +82,7 @@ def test_what_kills_its_worker_each_time_fails_and_the_others_do_not(tmp_path):
     until(lambda: not running(long("95.2")))
 
 
+@pytest.mark.slow
 def test_a_scheduler_that_comes_back_is_given_everything_again(cluster, tmp_path):
     worker = cluster.worker()
     with opened(cluster, tmp_path) as place:

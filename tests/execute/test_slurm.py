@@ -161,6 +161,7 @@ def test_arrays_are_as_long_as_the_cluster_takes(opened, slurm):
     assert {f.result().status for f in several} == {"cancelled"}
 
 
+@pytest.mark.slow
 def test_where_only_few_jobs_are_taken_all_are_run_in_the_end(opened, instead, monkeypatch, slurm):
     """As a site that lets a user have two jobs at a time."""
     monkeypatch.setattr(queue_poller, "FULL_PAUSE_SECONDS", 0.3)
@@ -514,6 +515,7 @@ def test_the_cluster_is_checked(opened, instead):
     assert "Unable to contact" in next(iter(opened().check()))
 
 
+@pytest.mark.slow
 def test_that_experiments_are_short_is_said_once(opened, monkeypatch):
     monkeypatch.setattr(pilots, "LEAST_MEASURED", 3)
     place = opened(5, pilots="never")

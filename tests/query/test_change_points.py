@@ -80,7 +80,7 @@ def test_few_values_have_no_change(count):
     assert change_points(list(range(count))) == []
 
 
-@pytest.mark.parametrize("count", range(8, 40))
+@pytest.mark.parametrize("count", [8, 9, 16, 39])
 def test_a_step_between_values_that_do_not_vary_is_one_change(count):
     for ratio in (0.5, 1.001, 1.5, 3.0):
         for at in range(LEAST_SEGMENT, count - LEAST_SEGMENT + 1):

@@ -172,7 +172,9 @@ def compared_rows(seed, count=240):
     return rows
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2, 3))]
+)
 def test_comparisons_by_the_copy_are_those_of_the_database(repository, seed):
     parameters, metrics = {"n": "int", "version": "str"}, {"wtime": "real s"}
     fill(repository, "s", parameters, metrics, compared_rows(seed))

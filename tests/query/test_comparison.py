@@ -108,7 +108,14 @@ def test_comparisons_of_equal_programs_have_a_wrong_word_in_at_most_5_percent():
     assert max(points, overall) <= 7
 
 
-@pytest.mark.parametrize(("noise", "least"), [("white", 40), ("drift", 40), ("two modes", 36)])
+@pytest.mark.parametrize(
+    ("noise", "least"),
+    [
+        pytest.param("white", 40, marks=pytest.mark.slow),
+        pytest.param("drift", 40, marks=pytest.mark.slow),
+        ("two modes", 36),
+    ],
+)
 def test_a_difference_of_10_percent_is_seen(noise, least):
     found = [
         compare(*interleaved(noise, 1.1, seed=seed), "wtime").overall.verdict for seed in range(40)

@@ -238,6 +238,7 @@ def test_a_role_that_is_not_there_cannot_be_given_anything(study, postgres_url):
         maintenance.grant(postgres_url, "nobody")
 
 
+@pytest.mark.slow
 def test_who_may_not_make_roles_gets_statements_that_work_for_the_administrator(
     postgres, postgres_url, alice, tmp_path
 ):

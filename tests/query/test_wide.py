@@ -5,6 +5,7 @@ import math
 
 import pytest
 
+from postgres import slow_on_server
 from query.conftest import fill
 from zenturio.experiment.experiment import Experiment, Outcome, Recipe
 from zenturio.query import export, fit, raw, results, study_frame
@@ -140,6 +141,7 @@ def test_kinds_of_machine_and_missing_values_stay_with_their_rows(repository):
     assert json.loads(lines[4])["m1499"] == 2**70
 
 
+@slow_on_server("repository")
 def test_a_star_answers_with_as_many_columns_as_there_may_be(repository):
     study(repository, 2500)
     row = raw(repository, "SELECT * FROM study_wide WHERE n = 2").dicts()[0]

@@ -5,6 +5,7 @@ import signal
 
 import pytest
 
+from postgres import slow_on_server
 from record import oracle
 from record.worker import DEFINITION, STUDY
 from zenturio import failpoints
@@ -55,6 +56,7 @@ def test_a_driver_that_is_killed_at_a_failpoint_is_resumed(url, failpoint):
     oracle.holds(url, 12)
 
 
+@slow_on_server("url")
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_driver_that_is_killed_at_any_moment_is_resumed(url, seed):
     moment = random.Random(seed)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from postgres import slow_on_server
 from zenturio.experiment.experiment import Artifact, HostConditions, Log
 from zenturio.record import schema
 from zenturio.record.database import Database
@@ -214,6 +215,7 @@ def last_numbers(results, attempts):
     return last
 
 
+@slow_on_server("url")
 @pytest.mark.parametrize(
     "order",
     [

@@ -139,7 +139,7 @@ def random_case(seed, *, is_shared):
     return Problem.of(Workflow.of("drawn", tasks, edges), platform)
 
 
-@pytest.mark.parametrize("is_shared", [False, True])
+@pytest.mark.parametrize("is_shared", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("seed", [0, *(pytest.param(i, marks=pytest.mark.slow) for i in range(1, 40))])  # fmt: skip
 def test_the_optimum_of_a_solver_is_never_below_a_bound(seed, is_shared, monkeypatch):
     monkeypatch.setattr(exact, "lower_bound", lambda _: 0.0)  # the solver proves it by itself

@@ -71,5 +71,5 @@ def test_a_run_and_zen_best_tell_of_it_unless_the_metric_is_exact(tmp_path):
     assert row["expected"]["is_share"]
     assert 0.1 < row["expected"]["scatter"] < 0.3
     (tmp_path / "noisy.py").write_text(PROGRAM.replace("EXACTLY", "EXACT"))
-    out = zen("run", "noisy.py", "--search", "random", "--budget", 40, cwd=tmp_path).out
+    out = zen("run", "noisy.py", "--search", "random", "--budget", 8, cwd=tmp_path).out
     assert "expected best" not in out + zen("best", "noisy", cwd=tmp_path).out

@@ -72,7 +72,7 @@ def lognormal(point):
     return math.exp(random.Random(seed).gauss(0, 0.8))
 
 
-@pytest.mark.parametrize("slots", [4, 8])
+@pytest.mark.parametrize("slots", [4, pytest.param(8, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("engine", "settings", "least"),
     [("model", {"candidates": 8, "memory": 10}, 0.9), ("ga", {}, 0.8)],

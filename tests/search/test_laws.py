@@ -57,7 +57,7 @@ cases = pytest.mark.parametrize(
         pytest.param(
             engine,
             place,
-            marks=_marks(slow=engine in THOROUGH and place not in ("bound", "continuous")),
+            marks=_marks(slow=engine in THOROUGH and place != "bound"),
         )
         for engine in ENGINES
         for place in SPACES
@@ -179,7 +179,7 @@ def test_an_engine_asks_again_if_it_is_asked_to(engine):
 @pytest.mark.parametrize(
     ("engine", "direction"),
     [
-        pytest.param(e, d, marks=_marks(slow=e in THOROUGH and d == "maximize"))
+        pytest.param(e, d, marks=_marks(slow=d == "maximize" and e != "ga"))
         for e in ENGINES
         if e not in ("exhaustive", "one-at-a-time")
         for d in ("minimize", "maximize")

@@ -87,7 +87,9 @@ OPTIONS = [
 ]
 
 
-@pytest.mark.parametrize("where", [None, "n >= 128 and iterations > 2"])
+@pytest.mark.parametrize(
+    "where", [None, pytest.param("n >= 128 and iterations > 2", marks=pytest.mark.slow)]
+)
 def test_what_the_database_groups_is_drawn_as_its_rows_are(repository, where):
     for kind, options in OPTIONS:
         drawn = draw_chart(

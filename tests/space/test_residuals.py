@@ -157,6 +157,7 @@ def test_the_model_finds_the_best_shares():
     assert result.best.scores[0] < sampled.best.scores[0] / 3
 
 
+@pytest.mark.slow
 def test_a_dense_space_is_searched_along_lines_as_before():
     space = zen.Space(x=range(600), y=range(600), z=range(600)).where("x + y + z < 1200")
     (block,) = Genome(space)._blocks

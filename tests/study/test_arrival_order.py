@@ -112,7 +112,15 @@ class Record:
 SPEC = SearchSpec("auto", {"candidates": 8}, Budget(BUDGET), seed=5, slots=SLOTS, known=())
 
 
-@pytest.mark.parametrize(("repeats", "has_keys"), [(1, False), (4, False), (1, True), (2, True)])
+@pytest.mark.parametrize(
+    ("repeats", "has_keys"),
+    [
+        pytest.param(1, False, marks=pytest.mark.slow),
+        (4, False),
+        pytest.param(1, True, marks=pytest.mark.slow),
+        (2, True),
+    ],
+)
 def test_a_search_that_is_killed_after_any_result_is_the_one_that_its_record_replays(
     repeats, has_keys
 ):

@@ -6,6 +6,7 @@ from hashlib import blake2b
 
 import pytest
 
+from postgres import slow_on_server
 from record.reference import ReferenceRepository
 from study.naive_best import naive_best
 from tests.query.conftest import postgres, postgres_ready, repository
@@ -121,7 +122,8 @@ def agree(repository, study, random, digests):
         assert repr(found) == repr(expected), (objective, choice)
 
 
-@pytest.mark.parametrize("page", [20, 4000])
+@slow_on_server("repository")
+@pytest.mark.parametrize("page", [20, pytest.param(4000, marks=pytest.mark.slow)])
 def test_the_best_points_are_those_of_all_records(repository, monkeypatch, page):
     monkeypatch.setattr(record_queries, "_PAGE", page)
     drawn = random.Random(page)
@@ -129,6 +131,7 @@ def test_the_best_points_are_those_of_all_records(repository, monkeypatch, page)
         agree(repository, study, drawn, fill(repository, study, drawn))
 
 
+@slow_on_server("repository")
 def test_the_best_points_are_those_of_all_records_where_slots_do_not_suffice(repository):
     drawn = random.Random(3)
     agree(repository, "wide", drawn, fill(repository, "wide", drawn, spread=400))

@@ -44,7 +44,7 @@ def test_a_search_takes_what_another_study_runs_for_it(study):
     ("drivers", "kind"),
     [
         (2, "sqlite"),
-        (2, "postgresql"),
+        pytest.param(2, "postgresql", marks=pytest.mark.slow),
         pytest.param(4, "sqlite", marks=pytest.mark.slow),
         pytest.param(8, "sqlite", marks=pytest.mark.slow),
         pytest.param(8, "postgresql", marks=pytest.mark.slow),

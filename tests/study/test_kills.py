@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import zenturio
+from postgres import slow_on_server
 from study import oracle
 from zenturio import failpoints
 
@@ -118,6 +119,7 @@ def faults_after_kills(study, seed, longest, kills):
     return oracle.faults_after_resume(study)
 
 
+@slow_on_server("url")
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_driver_that_is_killed_at_any_moment_is_resumed(study, url, seed):
     assert faults_after_kills(study(150, repeats=2, url=url), seed, 0.3, 2) == []

@@ -62,6 +62,7 @@ def test_a_full_disk_under_the_database_ends_the_run_and_keeps_what_was_told(
     assert oracle.faults_after_resume(wordy) == []
 
 
+@pytest.mark.slow
 def test_a_full_disk_under_the_work_folder_ends_the_run_and_keeps_what_was_told(study, small_disk):
     busy = study(400)
     disk = busy.folder / ".zenturio"
@@ -118,6 +119,7 @@ def test_a_database_that_stays_locked_ends_the_run_and_names_who_holds_it(study)
     assert oracle.faults_after_resume(busy) == []
 
 
+@pytest.mark.slow
 def test_a_database_that_is_locked_for_a_while_is_waited_for(study):
     busy = study(150, work="sleep 0.01")
     running = busy.start(ZENTURIO_DB_WAIT="30")
@@ -238,7 +240,7 @@ def starts(study):
 
 
 @pytest.mark.parametrize(
-    "files", [8, *(pytest.param(n, marks=pytest.mark.slow) for n in (12, 18)), 40]
+    "files", [8, *(pytest.param(n, marks=pytest.mark.slow) for n in (12, 18, 40))]
 )
 def test_too_few_open_files_end_the_run_or_slow_it_but_never_hang_it(study, files):
     small = study(20)

@@ -293,6 +293,7 @@ class Instant:
         return future
 
 
+@pytest.mark.slow
 def test_a_long_study_of_cheap_experiments_needs_no_more_memory_than_a_short_one():
     class Lease:
         number, seconds = 1, 600.0

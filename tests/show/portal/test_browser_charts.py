@@ -178,6 +178,7 @@ def test_names_that_are_scripts_are_text_in_charts(day, evil):
     assert not day.wrong
 
 
+@pytest.mark.slow
 def test_a_picture_is_there_without_javascript_and_as_a_file(portal, still):
     still.visit(f"/chart?{ADDRESSES['line']}")
     still.page.wait_for_selector("noscript img")

@@ -80,7 +80,7 @@ def places(studio, evil_name):
     return {page: target.format(**names) for page, target in PAGES.items()}
 
 
-QUICK = {"study-scripts", "report"}
+QUICK = {"study-scripts"}
 """In a browser, each page takes a second of processor: the others are looked at in make test-all."""
 
 
@@ -108,9 +108,8 @@ def _whole(person, place, name):
     assert not person.wrong
 
 
-@pytest.mark.parametrize(
-    ("at", "show"), [(0, "gantt"), pytest.param(1, "graph", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("at", "show"), [(0, "gantt"), (1, "graph")])
 def test_schedules_paint_boxes_and_dots(visitors, at, show):
     person = visitors[at]
     person.visit(f"/schedule?workflow=wien2k:kpoints=6&on=identical:3&show={show}")
