@@ -198,6 +198,7 @@ def rows(
             row[algorithm] = plan.makespan
         with processor_clock():
             for limit in limits:
+                row[f"ga {limit} s"] = planned(problem, f"ga:seconds={limit}")[0].makespan
                 plan, _ = planned(problem, f"portfolio:seconds={limit}")
                 row[f"within {limit} s"] = plan.makespan
                 if plan.makespan > min(lists) * (1 + 1e-9):
@@ -208,7 +209,7 @@ def rows(
 
 
 def summary(kind: str, table: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the geometric means of plans by those of CP-SAT."""
+    """Return geometric means: of plans by those of CP-SAT, of the portfolio by those of ga."""
     plans = ("lists", "ga", "tabu", "within", "saga")
     names = [n for n in table[0] if n.startswith(plans) and n not in {"ga s", "tabu s"}]
     ratios = {
@@ -216,6 +217,10 @@ def summary(kind: str, table: list[dict[str, Any]]) -> dict[str, Any]:
         for name in names
         if all(row[name] for row in table)
     }
+    for name in [name for name in names if name.startswith("within")]:
+        former = name.replace("within", "ga")
+        mean = geometric_mean([row[name] / row[former] for row in table])
+        ratios[f"{name} by {former}"] = mean
     return {"kind": kind, **ratios}
 
 

@@ -444,6 +444,12 @@ def test_a_million_tasks_have_linear_memory():
     assert not flow.more
 
 
+def test_a_folder_of_its_name_does_not_hide_a_generator(tmp_path, monkeypatch):
+    (tmp_path / "wien2k").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert instance_of("wien2k").workflow.name.startswith("wien2k")
+
+
 def test_generators_and_files_are_named_in_one_line(tmp_path, monkeypatch):
     one = instance_of("wien2k:kpoints=3,seed=7").workflow
     assert list(one.tasks) == list(generate("wien2k", {"kpoints": 3}, 7).workflow.tasks)

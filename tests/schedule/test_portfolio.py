@@ -37,6 +37,16 @@ def test_it_is_never_worse_than_a_list_algorithm(seed):
     assert plan.notes["improved"][-1] == plan.notes["by"]
 
 
+def test_where_tasks_share_machines_it_is_never_worse_than_a_list_algorithm():
+    made = instance_of("layered:tasks=20,machines=2,ccr=1,seed=4")
+    tasks = [replace(task, cores=1 + i % 3) for i, task in enumerate(made.workflow.tasks)]
+    machines = tuple(replace(machine, cores=4) for machine in made.platform.machines)
+    flow = Workflow.of("wide", tasks, made.workflow.edges)
+    problem = Problem.of(flow, replace(made.platform, machines=machines))
+    plan = check(make("portfolio:seconds=0.3").plan(problem))
+    assert plan.makespan <= min(make(name).plan(problem).makespan for name in LIST_ALGORITHMS)
+
+
 def test_with_a_limit_it_ends_with_a_plan_that_can_be_carried_out():
     plan = check(make("portfolio:seconds=0.1").plan(layered(20, 1)))
     assert plan.algorithm == "portfolio"

@@ -1,5 +1,10 @@
 """A schedule as an experiment of a study, and a search as its scheduler."""
 
+import os
+import re
+import shutil
+import subprocess
+
 import pytest
 
 from record.reference import ReferenceRepository
@@ -209,6 +214,93 @@ def test_a_task_becomes_a_stage_with_its_command_files_and_needs(tmp_path):
         annotate_as_stages(flow, tmp_path / "other", "true", [tmp_path / "none"])
     with pytest.raises(InputError, match="cannot be created"):
         annotate_as_stages(flow, tmp_path / "task.sh" / "other", "true")
-    looped = Workflow.of("l", [WorkflowTask("a"), WorkflowTask("b")], [("a", "b"), ("b", "a")])
-    with pytest.raises(InputError, match="l has loops: stages run once each"):
-        annotate_as_stages(looped, tmp_path / "other", "true")
+
+
+DECIDING = Workflow.of(
+    "flow",
+    [
+        WorkflowTask("begin"), WorkflowTask("solve"), WorkflowTask("test"), WorkflowTask("end"),
+        WorkflowTask("refine", when=(("end", frozenset({3})),)),
+        WorkflowTask("coarsen", when=(("end", frozenset({4})),)), WorkflowTask("show"),
+        WorkflowTask("keep", when=(("test", frozenset({0})),)),
+    ],
+    [
+        ("begin", "solve"), ("solve", "test"), ("test", "solve"), ("test", "end"),
+        ("end", "refine"), ("end", "coarsen"), ("refine", "show"), ("coarsen", "show"),
+        ("test", "keep"),
+    ],
+)  # fmt: skip
+TASK = """\
+echo {task} {iteration} >> said.dat
+if [ {task} = test ]; then cat solve/said.dat; fi
+if [ {task} = test ] && [ {iteration} = LAST ]; then echo '{"converged": true}' >> $ZEN_METRICS; fi
+if [ {task} = end ]; then cat test/said.dat; exit 3; fi
+"""
+
+
+def stages_run(tmp_path, flow, command, iterations):
+    """Run the scripts of all stages, each where the files of those before it are."""
+    annotate_as_stages(flow, tmp_path / "run", command, (), ["*.dat"], iterations)
+    folders = {path.name: path for path in (tmp_path / "run").iterdir()}
+    said, pending = {}, dict(folders)
+    while pending:
+        for name, folder in list(pending.items()):
+            before = re.findall('AFTER "(.*)"', (folder / "study.zen").read_text())
+            if any(other in pending for other in before):
+                continue
+            for other in before:
+                kept = folder / other
+                kept.mkdir()
+                for path in (folders[other] / "zen-task.state", *folders[other].glob("*.dat")):
+                    shutil.copy(path, kept)
+            done = subprocess.run(
+                ["sh", "zen-task.sh"], cwd=folder, capture_output=True, text=True, check=False,
+                env={**os.environ, "ZEN_METRICS": str(folder / "metrics.json")},
+            )  # fmt: skip
+            said[name] = done
+            del pending[name]
+            if done.returncode:
+                return said
+    return said
+
+
+def test_stages_repeat_a_loop_until_it_converges_and_take_one_branch(tmp_path):
+    said = stages_run(tmp_path, DECIDING, TASK.replace("LAST", "2"), 3)
+    lines = {name: done.stdout for name, done in said.items()}
+    assert not any(done.returncode for done in said.values()), said
+    assert (lines["flow-test"], lines["flow-test_2"]) == ("solve 1\n", "solve 2\n")
+    assert lines["flow-solve_3"] == lines["flow-test_3"] == "skipped: the loop has converged\n"
+    assert lines["flow-end"] == "test 2\n"
+    assert lines["flow-coarsen"] == "skipped: end ended otherwise\n"
+    assert lines["flow-refine"] == lines["flow-show"] == lines["flow-keep"] == ""
+    assert (tmp_path / "run" / "flow-show" / "said.dat").exists()
+    assert not (tmp_path / "run" / "flow-coarsen" / "said.dat").exists()
+
+
+def test_stages_of_a_loop_that_does_not_converge_fail(tmp_path):
+    said = stages_run(tmp_path, DECIDING, TASK.replace("LAST", "9"), 2)
+    (failed,) = [name for name, done in said.items() if done.returncode]
+    assert failed in {"flow-end", "flow-keep"}
+    assert "the loop of test has not converged in 2 iterations" in said[failed].stderr
+
+
+def test_an_exit_code_that_no_branch_names_fails_the_stage(tmp_path):
+    said = stages_run(tmp_path, DECIDING, TASK.replace("LAST", "1").replace("exit 3", "exit 5"), 1)
+    assert [done.returncode for name, done in said.items() if done.returncode] == [5]
+
+
+def test_stages_of_loops_within_loops_run_the_inner_one_in_each_iteration(tmp_path):
+    flow = Workflow.of(
+        "nest",
+        [WorkflowTask(name) for name in ("a", "b", "c", "d")],
+        [("a", "b"), ("b", "c"), ("c", "b"), ("c", "d"), ("d", "a")],
+    )
+    command = """\
+case {task} in c) case {iteration} in 2) echo '{"converged": 1}' > $ZEN_METRICS ;; esac ;; esac
+case {task}{iteration} in d2) echo '{"converged": true}' > $ZEN_METRICS ;; esac
+echo ran {task} {iteration}
+"""
+    said = stages_run(tmp_path, flow, command, 3)
+    ran = [done.stdout.strip() for done in said.values() if done.stdout.startswith("ran")]
+    inner = ["ran b 1", "ran c 1", "ran b 2", "ran c 2"]
+    assert sorted(ran) == sorted(["ran a 1", *inner, "ran d 1", "ran a 2", *inner, "ran d 2"])

@@ -27,7 +27,9 @@ from zenturio.execute.local import Local
 from zenturio.experiment import ExperimentGenerator
 from zenturio.record import DriverProcess, maintenance
 from zenturio.record.open import open_repository
+from zenturio.schedule.model.workflow import Workflow, WorkflowTask
 from zenturio.study.driver.stop_requests import CancelRequests
+from zenturio.study.schedule_study import annotate_as_stages
 from zenturio.study.service.slot_policy import POLICIES, UserShare
 from zenturio.study.service.study_service import PREPARING, StudyService
 from zenturio.study.service.submission_queue import (
@@ -389,6 +391,32 @@ def test_stages_that_a_service_leaves_are_finished_by_the_next(lab):
     assert lab.turns() == {"solve": "done"}
     assert messages[-1].endswith("solve of alice is done")
     assert [lab.repository.count_states(name)["ok"] for name in ("mesh", "solve")] == [3, 3]
+
+
+LOOP = """\
+echo {task} {iteration} >> LOG
+if [ {task}{iteration} = test2 ]; then echo '{"converged": true}' >> $ZEN_METRICS; fi
+"""
+
+
+def test_workflows_with_loops_of_several_users_run_under_a_policy(lab):
+    for user in ("alice", "bob"):
+        flow = Workflow.of(
+            user,
+            [WorkflowTask("solve"), WorkflowTask("test"),
+             WorkflowTask("show", when=(("test", frozenset({0})),))],
+            [("solve", "test"), ("test", "solve"), ("test", "show")],
+        )  # fmt: skip
+        command = LOOP.replace("LOG", str(lab.folder / f"{user}.log"))
+        last = annotate_as_stages(flow, lab.folder / user, command, (), (), iterations=3)
+        submit_study(lab.repository, StudyRequest((str(last),)), user)
+    with lab.serving("srpt"):
+        lab.until_over()
+    assert set(lab.turns().values()) == {"done"}
+    for user in ("alice", "bob"):
+        said = (lab.folder / f"{user}.log").read_text().splitlines()
+        assert said == ["solve 1", "test 1", "solve 2", "test 2", "show 1"]
+        assert lab.repository.count_states(f"{user}-test_3")["ok"] == 1
 
 
 # What goes wrong.

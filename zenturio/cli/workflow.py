@@ -165,6 +165,9 @@ def annotate(
         list[str] | None,
         typer.Option(metavar="GLOB", help="Output files that later stages receive."),
     ] = None,
+    iterations: Annotated[
+        int, typer.Option(min=1, help="Iterations of a loop for which there are stages.")
+    ] = 10,
     json: Json = False,
 ) -> None:
     """Make a study of all its schedules, or stages that run its tasks.
@@ -174,7 +177,8 @@ def annotate(
 
     With --command each task becomes a stage: a study that waits for those before it, and finds
     their files in folders with the names of their stages. zen submit gives the last one to a
-    service, which runs the workflows of several users by its policy.
+    service, which runs the workflows of several users by its policy. Stages of branches that are
+    not taken, and of iterations after the last one, are skipped: they end at once.
 
     Examples: zen workflow annotate wien2k:kpoints=20 -o wien2k; zen run wien2k --search ga --budget
     2000 --on simulate; zen workflow annotate flow.json --command './task {task}' --file task -o
@@ -188,7 +192,9 @@ def annotate(
 
     instance = instance_of(source)
     if command:
-        last = annotate_as_stages(instance.workflow, out, command, file or [], hand_on or [])
+        last = annotate_as_stages(
+            instance.workflow, out, command, file or [], hand_on or [], iterations
+        )
         if json:
             output.facts({"folder": str(last), "tasks": len(instance.workflow)})
         else:

@@ -8,6 +8,7 @@ parameter, a schedule is a point, and whichever engine searches the points is th
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -20,6 +21,7 @@ from zenturio.annotate.clauses import write_text
 from zenturio.annotate.directive_lines import insert
 from zenturio.errors import InputError
 from zenturio.schedule.formats.files import write_platform, write_workflow
+from zenturio.schedule.model.loops import Iteration, LoopIterations, unrolled_iterations
 from zenturio.schedule.model.metrics import metric
 from zenturio.schedule.model.platform import Platform
 from zenturio.schedule.model.problem import Problem
@@ -27,7 +29,11 @@ from zenturio.schedule.model.workflow import Workflow, WorkflowTask
 from zenturio.schedule.static.list_scheduling import processor_names
 
 FLOW, GRID = "workflow.json", "grid.toml"
+MAX_ITERATIONS = 10
+"""Iterations of a loop that are written out as stages, unless more are asked for."""
 _HOLE = re.compile(r"\{(\w+)\}")
+_WORD = re.compile(r"\w[\w.-]*")
+"""Names of tasks that may be names of folders."""
 _NUMBERED = re.compile(r"([A-Za-z_][\w.-]*?)(\d+)")
 
 
@@ -66,42 +72,187 @@ def annotate_as_stages(
     command: str,
     files: Sequence[Path] = (),
     hand_on: Sequence[str] = (),
+    iterations: int = MAX_ITERATIONS,
 ) -> Path:
     """Write a stage for each task of *flow* into a new *folder*; return that which waits for all.
 
-    A stage runs *command*, in which ``{task}``, ``{program}``, ``{work}`` and ``{cores}`` are
-    replaced, with copies of *files*. What matches *hand_on* is there for the tasks that follow, in
-    a folder with the name of the stage. A service runs such stages of many users by its policy.
+    A stage runs *command*, in which ``{task}``, ``{program}``, ``{work}``, ``{cores}`` and
+    ``{iteration}`` are replaced, with copies of *files*. What matches *hand_on* is there for the
+    tasks that follow, in a folder with the name of the stage. A service runs such stages of many
+    users by its policy.
+
+    With loops or branches, stages decide by what those before them left whether their task is run:
+    of loops, as many *iterations* are written out, and those after the last one pass its files on.
     """
-    if flow.looped or flow.branches:
-        raise InputError(
-            f"{flow.name} has {'loops' if flow.looped else 'branches'}: stages run once each",
-            hint="zen workflow run runs it",
-        )
     for file in files:
         if not file.is_file():
             raise InputError(f"{file} is not a file", hint="--file names one file; repeat it")
-    folder, names = Path(folder), _stage_names(flow)
+    has_decisions = bool(flow.looped or flow.branches)
+    plain, origin, ends = unrolled_iterations(flow, LoopIterations(iterations))
+    folder, names = Path(folder), _stage_names(plain)
+    stage_of = dict(zip(plain.names, names, strict=False))
+    decisions = _Decisions(flow, plain, origin, ends, stage_of, iterations)
     _create_folder(folder)
     outputs = [f"OUTPUT {_quoted(pattern)}" for pattern in hand_on]
-    ends = []
-    for number, task in enumerate(flow.tasks):
-        before = [names[i] for i in flow.before.of(number).tolist()]
+    last_stages = []
+    for number, task in enumerate(plain.tasks):
+        where = origin[task.name]
         values = {
-            "task": task.name, "program": task.program, "work": f"{task.work:g}",
-            "cores": str(task.cores),
+            "task": where.task, "program": task.program, "work": f"{task.work:g}",
+            "cores": str(task.cores), "iteration": str(where.number or 1),
         }  # fmt: skip
         line = _HOLE.sub(partial(_filled, values), command)
         needs = f" CPUS {task.cores}" if task.cores > 1 else ""
         needs += f" MEMORY {task.memory:.0f}" if task.memory else ""
-        _write_stage(folder / names[number], before, f"RUN {_quoted(line)}{needs}", outputs)
+        home = folder / names[number]
+        if has_decisions:
+            before = decisions.before(task)
+            # A task that is skipped leaves no files.
+            kept = [f"{output} OPTIONAL" for output in outputs]
+            _write_stage(home, before, f'RUN "sh {SCRIPT}"{needs}', [*kept, f'OUTPUT "{STATE}"'])
+            (home / SCRIPT).write_text(decisions.script(task, line), "utf-8")
+        else:
+            before = [names[i] for i in plain.before.of(number).tolist()]
+            _write_stage(home, before, f"RUN {_quoted(line)}{needs}", outputs)
         for file in files:
-            shutil.copy(file, folder / names[number])
-        if not len(flow.after.of(number)):
-            ends.append(names[number])
-    last = folder / names[-1]
-    _write_stage(last, ends, 'RUN "true"', [])
+            shutil.copy(file, home)
+        if not len(plain.after.of(number)):
+            last_stages.append(names[number])
+    last, run = folder / names[-1], 'RUN "true"'
+    if has_decisions and ends:
+        last_stages = list(dict.fromkeys([*last_stages, *(stage_of[e] for e in sum(ends, ()))]))
+        run = f'RUN "sh {SCRIPT}"'
+    _write_stage(last, last_stages, run, [])
+    if has_decisions and ends:
+        (last / SCRIPT).write_text(_SCRIPT + "".join(decisions.checks(ends)), "utf-8")
     return last
+
+
+SCRIPT, STATE = "zen-task.sh", "zen-task.state"
+_SCRIPT = """\
+#!/bin/sh
+# Made by zen workflow annotate: run the task of a stage, or skip it.
+# A stage leaves its exit code or "skipped", and "converged" if that ends its loop.
+
+over() {  # whether one of these stages has converged, or all were skipped
+    all_skipped=yes
+    for stage; do
+        if grep -qx converged "$stage/zen-task.state"; then return 0; fi
+        grep -qx skipped "$stage/zen-task.state" || all_skipped=no
+    done
+    test $all_skipped = yes
+}
+ended_with() {  # whether a stage ended with one of these exit codes
+    stage=$1
+    shift
+    for code; do
+        if grep -qx "$code" "$stage/zen-task.state"; then return 0; fi
+    done
+    return 1
+}
+all_skipped() {
+    for stage; do grep -qx skipped "$stage/zen-task.state" || return 1; done
+}
+skip() {
+    echo "skipped: $1"
+    echo skipped > zen-task.state
+    exit 0
+}
+carry() {  # the loop is over: what its last iteration left is the result of this one
+    echo "skipped: the loop has converged"
+    cp -R "$1/." . && exit 0
+    exit 1
+}
+fail() {
+    echo "$1" >&2
+    exit 1
+}
+link() {  # the files of a task are in a folder of its name, whichever its iteration
+    test -e "$2" || ln -s "$1" "$2"
+}
+finish() {
+    echo "$1" > zen-task.state
+    if grep -Eqs '"converged" *: *(true|[0-9.]*[1-9])' "$ZEN_METRICS"; then
+        echo converged >> zen-task.state
+    fi
+    exit 0
+}
+
+"""
+
+
+class _Decisions:
+    """What stages of a workflow with loops or branches look at before they run their tasks."""
+
+    def __init__(
+        self,
+        flow: Workflow,
+        plain: Workflow,
+        origin: Mapping[str, Iteration],
+        ends: Sequence[tuple[str, ...]],
+        stage_of: Mapping[str, str],
+        iterations: int,
+    ) -> None:
+        self._plain, self._origin, self._stage_of = plain, origin, stage_of
+        self._number = {name: i for i, name in enumerate(plain.names)}
+        self._edges = {(a, b) for a, b, *_ in flow.edges}
+        self._ends, self._iterations = ends, iterations
+        self._codes: dict[str, set[int]] = {}
+        """Exit codes with which a task of the workflow has not failed."""
+        for codes_of in flow.branches.values():
+            for before, codes in codes_of.items():
+                self._codes.setdefault(flow.names[before], set()).update(codes)
+
+    def before(self, task: WorkflowTask) -> list[str]:
+        """Return the stages that the one of *task* waits for."""
+        names = [*self._parents(task.name)]
+        for previous, closed in self._origin[task.name].repeats:
+            names += [previous, *closed]
+        return [self._stage_of[name] for name in dict.fromkeys(names)]
+
+    def script(self, task: WorkflowTask, command: str) -> str:
+        """Return the script of the stage of *task*."""
+        where, lines = self._origin[task.name], list[str]()
+        # From the outermost loop in: when that is over, what is inside is not asked.
+        for previous, closed in reversed(where.repeats):
+            lines.append(f"over {self._words(closed)} && carry {self._words([previous])}\n")
+        parents = self._parents(task.name)
+        lines += self.checks([ends for ends in self._ends if set(ends) <= set(parents)])
+        for name, codes in task.when:
+            text = " ".join(map(str, sorted(codes)))
+            reason = shlex.quote(f"{self._origin[name].task} ended otherwise")
+            lines.append(f"ended_with {self._words([name])} {text} || skip {reason}\n")
+        real = [a for a in parents if (self._origin[a].task, where.task) in self._edges]
+        if real:
+            lines.append(f"all_skipped {self._words(real)} && skip 'so was all before it'\n")
+        lines += [
+            f"link {self._words([a])} {shlex.quote(self._origin[a].task)}\n"
+            for a in real
+            if _WORD.fullmatch(self._origin[a].task)
+        ]
+        accepted = "|".join(map(str, sorted({0, *self._codes.get(where.task, ())})))
+        return "".join(
+            [_SCRIPT, *lines, f"(\n{command}\n)\ncode=$?\n",
+             f"case $code in {accepted}) finish $code ;; esac\nexit $code\n"]
+        )  # fmt: skip
+
+    def checks(self, ends: Sequence[tuple[str, ...]]) -> list[str]:
+        """Return lines that fail if a loop that one of *ends* closes has not converged."""
+        return [
+            f"over {self._words(closed)} || fail "
+            + shlex.quote(
+                f"the loop of {self._origin[closed[0]].task} has not converged in"
+                f" {self._iterations} iterations"
+            )
+            + "\n"
+            for closed in ends
+        ]
+
+    def _parents(self, name: str) -> list[str]:
+        return [self._plain.names[i] for i in self._plain.before.of(self._number[name]).tolist()]
+
+    def _words(self, names: Sequence[str]) -> str:
+        return " ".join(self._stage_of[name] for name in names)
 
 
 def _create_folder(folder: Path) -> None:

@@ -336,6 +336,8 @@ def instance_of(text: str, settings: Mapping[str, Any] | None = None, seed: int 
     """
     name, _, settings_text = text.partition(":")
     exists = file_exists(Path(text))
+    if name in _GENERATORS and Path(text).is_dir():  # such as a study that was made of it
+        exists = False
     if name not in _GENERATORS or exists:
         if not exists and not Path(text).suffix and text != "-":
             hint = did_you_mean(name, _GENERATORS)

@@ -481,6 +481,6 @@ def allow_moves(case: Any, bound: Any, plan: Any, allowed: Any) -> None:
     """Fill *allowed* with NEVER where a task cannot run, and with 0 elsewhere."""
     for task in range(len(bound)):
         fits = case.fits[case.forth.row[task]]
-        for place in range(len(plan.first)):
+        for place in range(allowed.shape[1]):
             can_go = fits[place] and (not bound[task] or place == plan.place[task])
             allowed[task, place] = 0 if can_go else NEVER

@@ -117,6 +117,19 @@ MAX_UNROLLED = 10**6
 """Tasks of a workflow whose loops are written out."""
 
 
+@dataclass(frozen=True, slots=True)
+class Iteration:
+    """A task of an iteration that is written out, and where it comes from."""
+
+    task: str
+    """The task of the workflow with loops."""
+    number: int = 0
+    """Which iteration of the innermost loop around the task it is; 0: it is in no loop."""
+    repeats: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """For each loop in whose first iteration it is not, the inner ones first: the same task one
+    iteration before, and the tasks that closed that iteration."""
+
+
 def unrolled(flow: Workflow, repeats: LoopIterations) -> Workflow:
     """Return *flow* with the iterations of its loops written out, for planners that know no loops.
 
@@ -126,22 +139,43 @@ def unrolled(flow: Workflow, repeats: LoopIterations) -> Workflow:
     last. An inner loop runs equally often in each iteration of the loop around it. Raise
     InputError if it gets too large.
     """
+    return unrolled_iterations(flow, repeats)[0]
+
+
+def unrolled_iterations(
+    flow: Workflow, repeats: LoopIterations
+) -> tuple[Workflow, dict[str, Iteration], list[tuple[str, ...]]]:
+    """Return *flow* as ``unrolled`` does, where each task comes from, and the tasks that close the
+    last iteration of each loop.
+    """
+    origin = {name: Iteration(name) for name in flow.names}
+    last: list[tuple[str, ...]] = []
     for number in range(len(flow)):
         loops = find_loops(flow)
         if not loops:
-            return flow
+            break
         count = 1
         while repeats.more(number, count, count):
             count += 1
             if len(flow) + count * len(loops[0].tasks) > MAX_UNROLLED:
                 raise InputError(f"the loops of {flow.name} make more than {MAX_UNROLLED:,} tasks")
-        flow = _with_iterations(flow, loops[0], count)
-    return flow
+        flow, origin, last = _with_iterations(flow, loops[0], count, origin, last)
+    return flow, origin, last
 
 
-def _with_iterations(flow: Workflow, loop: Loop, count: int) -> Workflow:
-    """Return *flow* with *count* iterations of *loop*, which has no loop inside."""
+def _with_iterations(
+    flow: Workflow,
+    loop: Loop,
+    count: int,
+    origin: dict[str, Iteration],
+    last: list[tuple[str, ...]],
+) -> tuple[Workflow, dict[str, Iteration], list[tuple[str, ...]]]:
+    """Return *flow* with *count* iterations of *loop*, which has no loop inside.
+
+    *origin* and *last* are as ``unrolled_iterations`` returns them, and returned for the new tasks.
+    """
     inside, closing = {flow.names[task] for task in loop.tasks}, set(loop.closing)
+    ends = tuple(sorted({flow.names[flow.sources[edge]] for edge in loop.closing}))
 
     # Names of inner loops have tildes already: one more keeps b~2 and b~~2 apart.
     mark = "~" * (1 + max(len(run) for task in inside for run in re.findall("~*", task)))
@@ -149,7 +183,11 @@ def _with_iterations(flow: Workflow, loop: Loop, count: int) -> Workflow:
     def name(task: str, turn: int) -> str:
         return f"{task}{mark}{turn}" if turn > 1 and task in inside else task
 
-    tasks = [task for task in flow.tasks if task.name not in inside]
+    tasks = [
+        replace(task, when=tuple((name(a, count), codes) for a, codes in task.when))
+        for task in flow.tasks
+        if task.name not in inside
+    ]
     tasks += [
         replace(
             flow.task(number),
@@ -170,7 +208,26 @@ def _with_iterations(flow: Workflow, loop: Loop, count: int) -> Workflow:
     for a in sorted(inside):
         edges += [(name(a, turn), name(first, turn + 1), 0.0) for turn in range(1, count)]
         edges += [(name(a, count), flow.names[b], 0.0) for b in loop.exits]
-    return Workflow.of(flow.name, tasks, edges, **flow.notes)
+
+    def named(names: tuple[str, ...], turn: int) -> tuple[str, ...]:
+        return tuple(name(a, turn) for a in names)
+
+    made = {a: where for a, where in origin.items() if a not in inside}
+    for turn in range(1, count + 1):
+        for a in inside:
+            where = origin[a]
+            before = tuple((name(b, turn), named(closed, turn)) for b, closed in where.repeats)
+            if turn > 1:
+                before += ((name(a, turn - 1), named(ends, turn - 1)),)
+            # A task of an inner loop keeps the number of its own iteration.
+            number = where.number or turn
+            made[name(a, turn)] = replace(where, number=number, repeats=before)
+    turns = {tuple(named(closed, turn)) for closed in last for turn in range(1, count + 1)}
+    return (
+        Workflow.of(flow.name, tasks, edges, **flow.notes),
+        made,
+        [*sorted(turns), named(ends, count)],
+    )
 
 
 def single_iteration_problem(problem: Problem, loops: Iterable[Loop]) -> Problem:

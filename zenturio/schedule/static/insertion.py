@@ -9,6 +9,7 @@ from time import monotonic
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from zenturio.schedule.algorithm import Kind
 from zenturio.schedule.model.lower_bounds import gap, lower_bound
@@ -28,29 +29,102 @@ _SLICE_SECONDS = 0.05
 """Compiled code cannot be interrupted: it returns after about this time."""
 _MOVE_WORK = 100_000_000
 """Steps of about a second: a move takes some for each task, edge and processor."""
+_SHARED_WORK = 5
+"""A move takes so many times as long where tasks share machines."""
 _MAX_TASKS = 20_000
 """Beyond, a single move takes too long."""
 
 
 def can_insert(problem: Problem) -> bool:
-    """Return whether a plan of *problem* is a sequence for each processor, and not too long."""
-    return problem.resources is None and 0 < problem.tasks <= _MAX_TASKS
+    """Return whether the moves of a tabu search on *problem* take a short time each."""
+    return 0 < problem.tasks <= _MAX_TASKS
+
+
+class SequenceSearch:
+    """The search where each processor runs one task at a time."""
+
+    def __init__(self, problem: Problem, case: Any) -> None:
+        from zenturio.schedule.kernels.insertion_search import empty_sequences  # noqa: PLC0415 - loads Numba
+
+        self._case, self._bound = case, _bound_tasks(problem)
+        self._current = empty_sequences(problem.tasks, problem.processors)
+        self.best = empty_sequences(problem.tasks, problem.processors)
+
+    def fill(self, plan: Plan) -> None:
+        from zenturio.schedule.kernels.insertion_search import fill_sequences  # noqa: PLC0415
+
+        place, order = plan.processor.astype(np.int64), start_order(plan).astype(np.int64)
+        fill_sequences(self._case.forth, self._current, place, order)
+
+    def search(self, moves: int, goal: float, state: Any) -> tuple[float, int]:
+        from zenturio.schedule.kernels.insertion_search import search_insertions  # noqa: PLC0415
+
+        shortest, count = search_insertions(
+            self._case, self._bound, self._current, self.best, moves, goal, state
+        )
+        return float(shortest), int(count)
+
+
+class WindowSearch:
+    """The search where tasks share machines."""
+
+    def __init__(self, problem: Problem, case: Any) -> None:
+        from zenturio.schedule.kernels.shared_insertion import SharedCase  # noqa: PLC0415 - loads Numba
+
+        rank = np.empty(problem.tasks, np.int64)
+        rank[problem.order] = np.arange(problem.tasks)
+        # Where tasks hold their machines while inputs arrive, transfers are part of their times.
+        way = {} if case.capacities.overlap else {"moves": False}
+        self.case = SharedCase(
+            case.forth._replace(**way), case.back._replace(**way),
+            case.capacities, case.fits, rank, np.arange(problem.tasks, dtype=np.uint32),
+            _bound_tasks(problem),
+        )  # fmt: skip
+        self.current = self._empty(problem)
+        self.best = self._empty(problem)
+
+    def _empty(self, problem: Problem) -> Any:
+        from zenturio.schedule.kernels.capacities import empty_timeline  # noqa: PLC0415
+        from zenturio.schedule.kernels.shared_insertion import SharedPlan  # noqa: PLC0415
+
+        tasks = problem.tasks
+        return SharedPlan(
+            np.zeros(tasks, np.uint32), np.zeros(tasks), np.zeros(tasks), np.zeros(tasks),
+            problem.order.astype(np.uint32), problem.order.astype(np.uint32),
+            np.zeros(problem.processors + 1, np.int64), np.zeros(tasks, np.uint32),
+            np.zeros(tasks, np.uint32), empty_timeline(self.case.capacities, tasks),
+        )  # fmt: skip
+
+    def fill(self, plan: Plan) -> None:
+        self.current.place[:] = plan.processor
+        self.current.start[:] = plan.start
+        self.current.end[:] = plan.end
+        self.current.by_start[:] = start_order(plan)
+        self.current.by_end[:] = self.current.by_start
+
+    def search(self, moves: int, goal: float, state: Any) -> tuple[float, int]:
+        from zenturio.schedule.kernels.shared_insertion import search_windows  # noqa: PLC0415
+
+        shortest, count = search_windows(self.case, self.current, self.best, moves, goal, state)
+        return float(shortest), int(count)
+
+
+def _bound_tasks(problem: Problem) -> NDArray[np.bool_]:
+    """Return which tasks must stay where others of their group are."""
+    members = np.bincount(problem.group, minlength=problem.tasks)
+    return members[problem.group] > 1
 
 
 class InsertionSearch:
     """A tabu search that goes on in slices, each from where the last one ended."""
 
     def __init__(self, problem: Problem, first: Plan, seed: int, case: Any = None) -> None:
-        from zenturio.schedule.kernels.insertion_search import empty_sequences  # noqa: PLC0415 - loads Numba
-        from zenturio.search.kernels.rng import stream  # noqa: PLC0415
+        from zenturio.search.kernels.rng import stream  # noqa: PLC0415 - loads Numba
 
         self._problem = problem
-        self._case = case or decoding_problem_of(problem)
+        kernel = SequenceSearch if problem.resources is None else WindowSearch
+        self._kernel = kernel(problem, case or decoding_problem_of(problem))
         self._state = stream(seed)
-        members = np.bincount(problem.group, minlength=problem.tasks)
-        self._bound = members[problem.group] > 1
-        self._current = empty_sequences(problem.tasks, problem.processors)
-        self._best = empty_sequences(problem.tasks, problem.processors)
         self._slice_moves = 20
         self.moves = 0
         self.is_cancelled = False
@@ -58,22 +132,15 @@ class InsertionSearch:
 
     def restart(self, plan: Plan) -> None:
         """Go on from *plan*."""
-        from zenturio.schedule.kernels.insertion_search import fill_sequences  # noqa: PLC0415
-
-        place, order = plan.processor.astype(np.int64), start_order(plan).astype(np.int64)
-        fill_sequences(self._case.forth, self._current, place, order)
+        self._kernel.fill(plan)
         self.best = plan
 
     def improve(self, moves: int, goal: float) -> None:
         """Try *moves* moves, and less if *goal* is reached."""
-        from zenturio.schedule.kernels.insertion_search import search_insertions  # noqa: PLC0415
-
-        shortest, count = search_insertions(
-            self._case, self._bound, self._current, self._best, moves, goal, self._state
-        )
-        self.moves += int(count)
+        shortest, count = self._kernel.search(moves, goal, self._state)
+        self.moves += count
         if shortest < self.best.makespan:
-            best = self._best
+            best = self._kernel.best
             self.best = Plan(
                 self._problem,
                 "tabu",
@@ -133,6 +200,8 @@ def search_in_threads(problem: Problem, plans: Iterable[Plan], seconds: float, s
 def default_moves(problem: Problem) -> int:
     """Return how many moves take about a second."""
     work = 20 * problem.tasks + 10 * len(problem.workflow.data) + 10 * problem.processors
+    if problem.resources is not None:
+        work *= _SHARED_WORK
     return min(max(_MOVE_WORK // max(work, 1), 20), 200_000)
 
 
@@ -145,14 +214,15 @@ class TabuSettings:
 
 
 class Tabu:
-    """Move tasks of the critical path into the best gap of any processor (tabu search).
+    """Move tasks of the critical path into the best gap of any machine (tabu search).
 
     It begins with the best plan of the list heuristics, and never returns a longer one. A task that
     moved may not return for some moves; when nothing improves, a few tasks of the best plan move at
     random. For up to some thousand tasks, above all with much data, where it needs a tenth of the
-    time of ga for the same plan. Where tasks share machines, the plan is that of ga. Cost: moves x
-    (tasks + edges + processors). M. Mastrolilli, L. M. Gambardella: Effective neighbourhood
-    functions for the flexible job shop problem. Journal of Scheduling 3(1), 2000.
+    time of ga for the same plan. Where tasks share cores and memory, a gap is a span of time in
+    which the task has room beside others. Cost: moves x (tasks + edges + processors). M.
+    Mastrolilli, L. M. Gambardella: Effective neighbourhood functions for the flexible job shop
+    problem. Journal of Scheduling 3(1), 2000.
     """
 
     kind: ClassVar[Kind] = "static"
@@ -167,7 +237,7 @@ class Tabu:
         plans = heuristic_plans(problem)
         first = min(plans, key=lambda plan: plan.makespan)
         bound = lower_bound(problem)
-        if not can_insert(problem):
+        if not can_insert(problem):  # a move would take too long
             other = GeneticScheduler(GeneticSchedulerSettings(seconds=settings.seconds), self._seed)
             return replace(other.plan(problem), algorithm="tabu")
         moves = settings.moves or default_moves(problem)

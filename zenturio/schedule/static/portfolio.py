@@ -11,17 +11,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from zenturio.schedule.algorithm import Kind, make
+from zenturio.schedule.model.evaluation import problem_arrays
 from zenturio.schedule.model.lower_bounds import gap, lower_bound
 from zenturio.schedule.model.plan import Plan
 from zenturio.schedule.model.problem import Problem
 from zenturio.schedule.simulate.network import SharedNetwork
 from zenturio.schedule.static.exact import CpSatNeighbourhoods
 from zenturio.schedule.static.genetic import (
-    AnnealingScheduler,
-    AnnealingSchedulerSettings,
     GeneticScheduler,
     GeneticSchedulerSettings,
-    default_evaluations,
 )
 from zenturio.schedule.static.insertion import Tabu, can_insert, search_in_threads
 from zenturio.schedule.static.list_scheduling import heft
@@ -37,6 +35,11 @@ _MAX_LIST_TASKS = 5000
 """Larger workflows begin with the plan of HEFT only."""
 _FIRST_SHARE = 0.4
 """Share of the time for the first search, before the solver."""
+_EVOLVED_SHARE = 0.5
+"""Share of ga in the time for a search where tabu sees little of what a move does: without
+transfers most moves change nothing, and where transfers hold machines it only estimates."""
+_EVOLVED_SHARE_OF_SHARED = 0.25
+"""Share of ga where tasks share machines; where each core runs its own tasks, ga has none."""
 _SOLVER_SHARE = 0.7
 """Share of the rest for the solver, before further searches."""
 _MIN_SOLVER_SECONDS = 1.5
@@ -61,8 +64,9 @@ class Portfolio:
     With a limit (zen schedule --within 10s), the list algorithms start it, tabu searches on all
     cores improve their plans, and from two seconds on CP-SAT goes on: first with all of a small
     workflow, then with one neighbourhood of the best plan after the other. Where tasks share
-    machines, ga and anneal take the place of tabu. Where transfers share links (capacity, network),
-    plans are played, and the one that is shortest then is returned, with its time (notes: played).
+    machines, or no data pass between them, ga goes before tabu. Where transfers share links
+    (capacity, network), plans are played, and the one that is shortest then is returned, with its
+    time (notes: played).
     Without OR-Tools (extra exact), searches start again with other seeds. Never worse than a list
     algorithm (for up to 5000 tasks; dcp and xdcp up to 500). With a limit, runs may differ. For
     every workflow whose plan is worth the time. Not for a million tasks: use heft. Cost: the time
@@ -107,6 +111,14 @@ _PLANNED_SHARE = 0.3
 """Share of the time for plans that suppose links of their own, where links are shared."""
 _MAX_PLAYED = 12
 """Plans that are played with shared links."""
+
+
+def _evolved_share(problem: Problem) -> float:
+    if not can_insert(problem):
+        return 1.0
+    if problem.staged or not problem_arrays(problem).moves:
+        return _EVOLVED_SHARE
+    return 0.0 if problem.resources is None else _EVOLVED_SHARE_OF_SHARED
 
 
 class _PlanSearch:
@@ -156,12 +168,12 @@ class _PlanSearch:
             restart += 1
 
     def _improve(self, seconds: float, seed: int) -> None:
-        """Improve the best plans by tabu search, or by ga and anneal where tasks share machines."""
-        if can_insert(self._problem):
-            self._add(search_in_threads(self._problem, self._plans, seconds, seed))
-        else:
-            self._evolve(seconds * 0.7, seed)
-            self._anneal(seed)
+        """Improve the best plans by ga, if that has a share of the time, and by tabu search."""
+        began = monotonic()
+        self._evolve(seconds * _evolved_share(self._problem), seed)
+        seconds_left = min(seconds - (monotonic() - began), self._left)
+        if seconds_left > 0 and can_insert(self._problem) and not self._is_optimal:
+            self._add(search_in_threads(self._problem, self._plans, seconds_left, seed))
 
     @property
     def _is_optimal(self) -> bool:
@@ -198,13 +210,6 @@ class _PlanSearch:
         evaluations = max(int(plan.notes.get("evaluations", 0)), 1)
         self._decoding_seconds = max((monotonic() - began) / evaluations, 1e-7)
         self._add(plan)
-
-    def _anneal(self, seed: int) -> None:
-        affordable = int(min(self._left, 5.0) / 2 / self._decoding_seconds)
-        evaluations = min(affordable, default_evaluations(self._problem) * 3)
-        if evaluations > 0:
-            settings = AnnealingSchedulerSettings(evaluations=evaluations, hot=0.02, cold=0.001)
-            self._add(AnnealingScheduler(settings, seed).plan(self._problem))
 
     def _solve(self, seconds: float) -> None:
         neighbourhoods: Any = CpSatNeighbourhoods(self._problem, self._seed)
