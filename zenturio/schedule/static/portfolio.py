@@ -33,6 +33,8 @@ _QUADRATIC = {"dcp", "xdcp"}
 _MAX_QUADRATIC_TASKS = 500
 _MAX_LIST_TASKS = 5000
 """Larger workflows begin with the plan of HEFT only."""
+_QUICK_TASKS = 100
+"""For so many tasks the list algorithms take milliseconds: none is left out for lack of time."""
 _FIRST_SHARE = 0.4
 """Share of the time for the first search, before the solver."""
 _EVOLVED_SHARE = 0.5
@@ -147,7 +149,8 @@ class _PlanSearch:
         for name in _LIST_ALGORITHMS:
             tasks = self._problem.tasks
             is_slow = name in _QUADRATIC and tasks > _MAX_QUADRATIC_TASKS
-            if not is_slow and tasks <= _MAX_LIST_TASKS and self._left > 0:
+            has_time = self._left > 0 or tasks <= _QUICK_TASKS
+            if not is_slow and tasks <= _MAX_LIST_TASKS and has_time:
                 self._add(make(name).plan(self._problem))
         if self._seconds is None:
             self._add(GeneticScheduler(seed=self._seed).plan(self._problem))
