@@ -1,15 +1,18 @@
 """Points run as often as needed: REPEAT 6:20 UNTIL t WITHIN 2%, in blocks, killed or not."""
 
+import math
 import os
 import random
 import signal
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from cli.conftest import zen as command
 from loaded import Program
+from zenturio.annotate.model import Repeat, Until
 from zenturio.annotate.scan import scan
 from zenturio.experiment import ExperimentGenerator, Outcome
 from zenturio.experiment.aggregates import (
@@ -20,13 +23,17 @@ from zenturio.experiment.aggregates import (
     median_interval,
     relative_width,
 )
-from zenturio.experiment.experiment import RunPosition
+from zenturio.experiment.experiment import RunPosition, as_counted
+from zenturio.expression import parse
 from zenturio.record.open import open_repository
 from zenturio.study.driver import measurement_plan
 from zenturio.study.driver.experiment_source import RunOrder, select_points
-from zenturio.study.driver.measurement_plan import PointsWithinBudget
+from zenturio.study.driver.measurement_plan import PointRuns, PointsWithinBudget
 from zenturio.study.local_run import run_locally
 from zenturio.study.place_options import PlaceOptions
+from zenturio.testing.experiments import experiment as made
+from zenturio.testing.experiments import outcome
+from zenturio.testing.repository_machines import RISCV, ZEN5
 
 DRIVER = Path(__file__).parent / "driver.py"
 RULE = RepeatRule(6, 20, 0.02)
@@ -111,6 +118,77 @@ def study(tmp_path, monkeypatch):
 
 def test_the_points_of_these_tests_need_different_numbers_of_repeats():
     assert NEEDED[1] == 7 < NEEDED[2] < NEEDED[3] == 20
+
+
+def facts(runs):
+    return runs.next_number, runs.proposed, runs.spared, runs.is_idle, runs.has_all, runs.stop
+
+
+def ran(runs, number, value=None, status="ok", machine=None):
+    """Complete a run of a point."""
+    of = made(1, repeat=number)
+    done = replace(outcome(of, status, {} if value is None else {"t": value}), machine=machine)
+    runs.complete(of, as_counted(done, number))
+
+
+def test_beyond_the_least_each_run_waits_for_those_before():
+    runs = PointRuns(Repeat(9, until=Until(parse("t"), 0.02, 2), warmup=1))
+    assert facts(runs) == (0, 0, 10, True, False, None)
+    for number in range(3):
+        assert runs.next_number == number
+        runs.propose()
+    assert facts(runs) == (None, 3, 7, False, False, None)
+    assert runs.width == math.inf
+    ran(runs, 0, 100.0)  # which warms up
+    ran(runs, 2, 1.0)
+    assert facts(runs) == (None, 3, 7, False, False, None)
+    ran(runs, 1, 1.0)
+    for number in range(3, 8):
+        assert facts(runs) == (number, number, 10 - number, True, False, None)
+        runs.propose()
+        assert facts(runs) == (None, number + 1, 9 - number, False, False, None)
+        ran(runs, number, 1.0)
+    # Six values have an interval, and it has to be narrow twice in a row.
+    assert facts(runs) == (8, 8, 2, True, True, "narrow")
+    assert runs.width == 0
+
+
+def test_a_point_without_values_is_given_up_after_the_least_and_one_that_scatters_at_the_most():
+    rule = Until(parse("t"), 0.02, 3)
+    for values, stop in (((None,) * 3, "no value"), ((1.0, None, 2.0, 1.5), "wide")):
+        runs = PointRuns(Repeat(4, until=rule))
+        for number, value in enumerate(values, 1):
+            assert runs.stop is None
+            assert runs.next_number == number
+            runs.propose()
+            ran(runs, number, value)
+        assert (runs.stop, runs.has_all, runs.spared) == (stop, True, 4 - len(values))
+    runs = PointRuns(Repeat(4, until=rule))
+    for number in (1, 2, 3):
+        runs.propose()
+        ran(runs, number, 1.0, "failed")
+    assert runs.stop == "no value"
+
+
+def test_the_kind_of_machine_with_the_most_values_says_whether_they_suffice():
+    runs = PointRuns(Repeat(30, until=Until(parse("t"), 0.02, 6)))
+    for number in range(1, 10):
+        runs.propose()
+        machine = RISCV if number in (2, 5) else ZEN5
+        ran(runs, number, 50.0 if machine is RISCV else 1.0, machine=machine)
+        assert runs.stop == ("narrow" if number == 9 else None), number
+    assert runs._in_order() == [1.0] * 7
+
+
+def test_without_a_rule_all_repeats_run_at_once():
+    runs = PointRuns(Repeat(2))
+    for number in (1, 2):
+        assert (runs.next_number, runs.has_all) == (number, False)
+        runs.propose()
+    assert (runs.spared, runs.has_all, runs.is_idle) == (0, False, False)
+    ran(runs, 1, 1.0)
+    ran(runs, 2, 1.0)
+    assert (runs.has_all, runs.is_idle, runs.stop, runs.width) == (True, True, None, math.inf)
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
