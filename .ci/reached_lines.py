@@ -24,7 +24,7 @@ from xml.etree import ElementTree as ET
 import coverage
 
 ROOT = Path(__file__).resolve().parent.parent
-MOST_TESTS = 400
+MOST_TESTS = 150
 """A line that more tests reach is judged by the quickest of them, and by those that reach the
 fewest lines: they are likely to be about it."""
 OPTIONS = ("-p", "no:cacheprovider", "--assert=plain", "-m", "not slow")

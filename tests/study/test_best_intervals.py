@@ -1,14 +1,23 @@
 """Intervals of the best points: of many noisy scores the best one is lucky, and says so."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from zenturio.experiment.aggregates import noise_of
+from zenturio.experiment import MachineKind
+from zenturio.experiment.aggregates import RepeatNoise, median_interval, noise_of
 from zenturio.query.statistics import student
-from zenturio.study.best_points import MEDIAN, Leader, PointRanking, ScoredPoint, leaders_of
+from zenturio.study.best_points import (
+    MEAN,
+    MEDIAN,
+    Leader,
+    PointRanking,
+    ScoredPoint,
+    leaders_of,
+)
 
 
 def ranking_of(repeats, count=3):
@@ -86,3 +95,81 @@ def test_the_pooled_deviation_is_that_of_an_analysis_of_variance():
 def test_nothing_is_said_of_noise_that_nobody_measured(repeats):
     assert noise_of(repeats) is None
     assert PointRanking((), len(repeats), "t").certainty(student) == ([], [])
+
+
+def scored(n, used, ok, tried, **more):
+    return ScoredPoint({"n": n}, {"t": n / 2}, used, ok, tried, **more)
+
+
+def quantile(share, freedom):
+    """A quantile that tells with what it was asked for."""
+    assert (share, freedom) == (pytest.approx(1 - 0.05 / 8), 5)
+    return 2.0
+
+
+def test_what_a_reader_should_know_of_the_points_is_said():
+    points = (scored(1, 5, 5, 5), scored(2, 2, 3, 5), scored(3, 1, 3, 3), scored(4, 3, 3, 4))
+    ranking = PointRanking(points, 4, "t")
+    assert ranking.notes == (
+        "row 2 counts 2 of 5 repeats: 2 did not succeed and 1 has no number for the goal",
+        "row 3 counts 1 of 3 repeats: 2 have no number for the goal",
+        "row 4 counts 3 of 4 repeats: 1 did not succeed",
+    )
+    median = replace(ranking, aggregates={"t": "median"})
+    assert median.lacks_repeats
+    assert not replace(median, points=(scored(1, 6, 6, 6),)).lacks_repeats
+    assert replace(median, points=(scored(1, 1, 1, 1), scored(2, 1, 1, 2))).lacks_repeats
+    assert not replace(median, points=(scored(1, 1, 1, 1),)).lacks_repeats
+    assert not ranking.lacks_repeats
+    assert not replace(ranking, aggregates={"t": "mean"}).lacks_repeats
+    assert not replace(ranking, aggregates={"t": "median", "u": "median"}).lacks_repeats
+
+
+def test_a_point_may_be_the_best_where_its_interval_reaches_that_of_the_best():
+    leaders = (
+        Leader(1.0, 6, (0.0, 2.0)), Leader(1.5, 6, (2.0, 3.0)), Leader(1.6, 6, (2.1, 3.0)),
+        Leader(1.7, 5, None), Leader(0.5, 6, (-1.0, 0.0)), Leader(0.4, 6, (-1.0, -0.1)),
+    )  # fmt: skip
+    points = (scored(1, 6, 6, 6, interval=(0.5, 1.5)), scored(2, 6, 6, 6))
+    ranking = PointRanking(points, 4, "t", leaders=leaders)
+    assert ranking.certainty(quantile) == (
+        [(0.5, 1.5), None],
+        [True, True, False, True, True, False],
+    )
+    assert replace(ranking, leaders=()).certainty(quantile) == ([(0.5, 1.5), None], [])
+
+
+def test_the_facts_of_points_are_those_of_their_certainty():
+    points = (
+        scored(1, 2, 3, 4, machine=MachineKind("Epyc", 8), round=2, stopped="narrow"),
+        scored(2, 4, 4, 4, deviations={"t": 0.5}),
+    )  # fmt: skip
+    leaders = (Leader(1.0, 1), Leader(3.8, 1), Leader(3.9, 1))
+    noise = RepeatNoise(1.0, 5, False)
+    ranking = PointRanking(
+        points, 4, "t", 3, noise=noise, leaders=leaders, aggregates={"t": "mean"}
+    )  # fmt: skip
+    first, second = ranking.facts(quantile)
+    assert first == {
+        "parameters": {"n": 1}, "scores": {"t": 0.5}, "aggregates": {"t": "mean"}, "std": {},
+        "used": 2, "ok": 3, "tried": 4, "interval": (-1.0, 3.0), "as_good": True, "left_out": 3,
+        "machine": "Epyc, 8 cores", "round": 2, "stopped": "narrow",
+    }  # fmt: skip
+    assert (second["interval"], second["as_good"], second["std"]) == (
+        (pytest.approx(1.8), pytest.approx(5.8)), True, {"t": 0.5}
+    )  # fmt: skip
+    assert (second["machine"], second["round"]) == (None, None)
+    assert second.keys() == first.keys() - {"stopped"}
+    assert ranking.certainty(quantile)[1] == [True, True, False]  # 2 * sqrt(2) lies between
+    plain = replace(ranking, noise=None, leaders=())
+    assert [facts["as_good"] for facts in plain.facts(quantile)] == [None, None]
+
+
+def test_leaders_of_medians_have_intervals_for_all_points():
+    many = [float(n) for n in range(40)]
+    six = [3.0, 1.0, 2.0, 6.0, 5.0, 4.0]
+    first, second, third = leaders_of([(19.5, many), (3.5, six), (9.0, [9.0] * 5)], MEDIAN, 10)
+    assert first == (19.5, 40, median_interval(many, 1 - 0.05 / 10))
+    assert second == (3.5, 6, (1.0, 6.0))  # too few for that level
+    assert third == (9.0, 5, None)
+    assert leaders_of([(3.5, six), (9.0, [9.0])], MEAN, 10) == (Leader(3.5, 6), Leader(9.0, 1))
