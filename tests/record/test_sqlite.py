@@ -26,7 +26,10 @@ from zenturio.record import (
     outcome_recording,
     reused_results,
     sqlite,
+    studies,
+    study_views,
 )
+from zenturio.record.database import Database
 from zenturio.record.open import open_repository
 from zenturio.record.repository import Repository
 from zenturio.system.file_systems import lock_holders, network_file_system
@@ -465,7 +468,24 @@ def test_what_comes_first_or_last_is_asked_for(tmp_path, monkeypatch, backwards)
         (lease,) = repository.leases("s")
         other = replace(experiment(1), program=program, key=b"l" * 16)
         repository.add_results("s", lease.number, [(other, outcome(other))])
-    assert sql(path, "SELECT count(*) FROM definitions") == [(2,)]
+        for name in ("a b", "a-b", "c"):
+            repository.open(name, DEFINITION)
+        sql(path, "UPDATE studies SET opened = 5 + (name = 'a b')")
+        assert [view.study for view in repository.stored_views()] == ["a b", "c", "a-b", "s"]
+    with contextlib.closing(Database(sqlite.SQLite(path, 5), 5)) as database:
+        versions = database.read(studies.all_versions)
+        assert [version.base for version in versions] == ["s", "a b", "a-b", "c"]
+        # Of two studies that would have the same name without quotes the first one has it.
+        plain = [
+            database.read(lambda transaction, version=version: study_views._plain_names(
+                transaction, version
+            ))
+            for version in versions
+        ]  # fmt: skip
+        assert [sorted(names.values()) for names in plain] == [
+            [], ["study_a_b", "study_a_b_all"], [], []
+        ]  # fmt: skip
+    assert sql(path, "SELECT count(*) FROM definitions WHERE version = 1") == [(2,)]
     assert sql(path, "SELECT DISTINCT recipe FROM results") == [(1,)]
 
 
