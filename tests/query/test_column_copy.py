@@ -7,8 +7,10 @@ import re
 import shutil
 import statistics
 import threading
+import zlib
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -524,3 +526,25 @@ def test_a_column_of_many_values_is_copied_without_a_dictionary(study, monkeypat
     assert copied is not None
     words = copied.column("parameter:omega").codes()[1]
     assert sorted(words) == [1e-3, 0.5, 1.25]
+
+
+def test_a_part_that_was_cut_or_changed_is_damage(tmp_path):
+    path, values = tmp_path / "part", np.arange(5, dtype=np.int16)
+    path.write_bytes(b"before" + values.tobytes())
+    part = [6, values.dtype.str, zlib.crc32(values.tobytes())]
+    for kind in (np.int16, np.int64, np.float64):
+        target = np.zeros(5, dtype=kind)
+        column_copy.read_part(path, part, target)
+        assert target.tolist() == [0, 1, 2, 3, 4]
+    column_copy.read_part(path, [6, part[1], 0], np.zeros(0, dtype=np.int16))
+    shorter = zlib.crc32(values[:4].tobytes() + bytes(2))
+    for content, checksum in (
+        (b"before" + values[::-1].tobytes(), part[2]),
+        (b"before" + values[:4].tobytes(), part[2]),
+        (b"before" + values[:4].tobytes(), shorter),  # as if zeros followed
+    ):
+        path.write_bytes(content)
+        with pytest.raises(column_copy._DamagedError):
+            column_copy.read_part(path, [6, part[1], checksum], np.zeros(5, dtype=np.int16))
+    with pytest.raises(column_copy._DamagedError):
+        column_copy.read_part(path, [6, "|O", 0], np.zeros(5, dtype=np.int16))

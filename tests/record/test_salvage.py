@@ -461,6 +461,14 @@ def test_versions_are_named_again_by_what_leads_to_them(three):
     assert plain(after["studies"], "name", "current") == [
         ("first", "1"), ("last", "3"), ("middle", "2")
     ]  # fmt: skip
+    # A study that means a version which is not there means its newest one; one without any stays so.
+    _, after, _ = mended(
+        three,
+        "UPDATE studies SET current = 77 WHERE id = 2",
+        "UPDATE studies SET current = -3 WHERE id = 3",
+        "UPDATE studies SET current = NULL WHERE id = 1",
+    )
+    assert plain(after["studies"], "id", "current") == [("1", "None"), ("2", "2"), ("3", "-3")]
     # The study that has the fields which its definition names, and fewest others.
     _, after, _ = mended(
         three,

@@ -7,7 +7,7 @@ import pytest
 from zenturio.annotate.scan import scan
 from zenturio.experiment import Artifact, ExperimentGenerator
 from zenturio.experiment.experiment import Log
-from zenturio.study.driver.baselines import ComparedWithBaselines, _with_line
+from zenturio.study.driver.baselines import ComparedWithBaselines, _with_line, first_difference
 from zenturio.testing.experiments import outcome
 
 PROGRAM = """\
@@ -211,3 +211,31 @@ def test_an_experiment_waits_for_each_of_its_baselines(tmp_path):
         (experiment,) = source
         assert at(experiment) == expected
         source.complete(experiment, outcome(experiment))
+
+
+@pytest.mark.parametrize(
+    ("text", "baseline", "within", "told"),
+    [
+        ("a  b\n", "a b\n", 0, None),
+        ("a b\nc 2\n", "a b\nc 3\n", 0, "line 2, column 3: 2 instead of 3, 1 off"),
+        ("a b\n", "a c\n", 0, "line 1, column 3: b instead of c"),
+        ("a\n", "a b\n", 0, "line 1, column 3: the end instead of b"),
+        ("a b\n", "a\n", 0, "line 1, column 3: b instead of the end"),
+        ("a\n", "a\nb\n", 0, "line 2, column 1: the end instead of b"),
+        ("a\n\n", "a\n", 0, None),
+        ("1.0\n", "1d0\n", 0, None),
+        ("nan\n", "NaN\n", 0, None),
+        ("inf\n", "1\n", 0.5, "line 1, column 1: inf instead of 1, inf off"),
+        ("100\n", "104\n", 0.04, None),  # a share of the greater one
+        ("100\n", "105\n", 0.04, "line 1, column 1: 100 instead of 105, 5 off"),
+        ("-0.5\n", "-0.25\n", 0.25, None),  # below 1 it is no share
+        ("-0.5\n", "-0.25\n", 0.2, "line 1, column 1: -0.5 instead of -0.25, 0.25 off"),
+        ("x\n", "3\n", 1, "line 1, column 1: x instead of 3"),
+        (f"{'y' * 50}\n", "x\n", 0, f"line 1, column 1: {'y' * 40} instead of x"),
+    ],
+)
+def test_the_first_difference_of_two_texts_is_told(tmp_path, text, baseline, within, told):
+    for name, content in (("new", text), ("old", baseline)):
+        (tmp_path / name).write_text(content)
+    difference = first_difference(tmp_path / "new", tmp_path / "old", within)
+    assert (difference if difference is None else str(difference)) == told

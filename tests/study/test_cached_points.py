@@ -1,11 +1,13 @@
 """A large study goes on by the keys of its points: as if each had been looked up by its digest."""
 
+import math
 import shutil
 from collections import Counter
 from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,11 +16,14 @@ from zenturio.annotate.scan import scan
 from zenturio.errors import PlaceError
 from zenturio.execute.machines import own_machine
 from zenturio.experiment import MachineKind
+from zenturio.expression import parse
 from zenturio.record import result_rows
+from zenturio.record.entities import KeyedResults
 from zenturio.record.open import open_repository
 from zenturio.search.loop import Budget
 from zenturio.space import Space
 from zenturio.study.driver import experiment_source
+from zenturio.study.driver.cached_points import _last_of_each_key, scores_of
 from zenturio.study.driver.experiment_source import select_points
 from zenturio.study.driver.search_source import SearchSpec
 from zenturio.study.driver.study_driver import DriverSettings
@@ -240,3 +245,30 @@ def test_blocks_are_the_points_in_their_order(stop, size, limit):
     points = [point for block in blocks for point in block.points]
     assert points == list(space)[:limit]
     assert {len(block) for block in blocks[:-1]} <= {size}
+
+
+def keyed(first, second, ranks=(), **metrics):
+    count = len(first)
+    return KeyedResults(
+        (np.array(first, dtype=np.uint64), np.array(second, dtype=np.uint64)),
+        np.array(ranks or range(count)), np.zeros(count), np.zeros(count, dtype=int), [""],
+        {"n": list(range(count))}, metrics,
+    )  # fmt: skip
+
+
+def test_of_several_results_with_one_key_the_last_one_counts():
+    assert list(_last_of_each_key(keyed([3, 1, 2], [0, 0, 0]))) == [1, 2, 0]
+    assert list(_last_of_each_key(keyed([], []))) == []
+    # Halves of keys may agree where the keys do not.
+    results = keyed([2, 1, 2, 2, 1, 2], [5, 5, 5, 6, 5, 5], [9, 1, 7, 3, 4, 8])
+    assert list(_last_of_each_key(results)) == [4, 0, 3]
+
+
+def test_scores_of_all_results_are_those_of_each():
+    results = keyed(range(4), [0] * 4, t=[1.5, None, float("inf"), 2], word=["a", 1, None, 3.0])
+    for text, scores in {
+        "t": [1.5, None, None, 2.0], "t * 2 + n": [3.0, None, None, 7.0], "n": [0, 1, 2, 3],
+        "word": [None, 1.0, None, 3.0], "3": [3.0] * 4,
+    }.items():  # fmt: skip
+        computed = scores_of(parse(text), results).tolist()
+        assert [None if math.isnan(score) else score for score in computed] == scores, text

@@ -6,10 +6,12 @@ import random
 import subprocess
 import textwrap
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
 from needs import needs
+from zenturio.annotate.scan import read_goals, scan
 from zenturio.errors import InputError
 from zenturio.experiment.signed_ranks import BlockPlan
 from zenturio.query import compare_studies
@@ -22,6 +24,7 @@ from zenturio.study.paired.compared import (
     UntilGated,
     compared_versions,
     read_blocks,
+    read_time,
     run_comparison,
     run_gate,
 )
@@ -422,3 +425,76 @@ def test_numbers_of_blocks_are_read():
     for text in ("9:8", "0:3", "many", "8:", ":"):
         with pytest.raises(InputError, match="--repeat"):
             read_blocks(text)
+
+
+def test_a_gate_of_values_that_are_no_ratios_is_of_their_differences():
+    """Some are not positive: worse by 0.5 is an absolute difference then."""
+    for more_is_better, states in ((False, ["worse", "no worse"]), (True, ["no worse", "worse"])):
+        for above, state in zip((0.9, -0.9), states, strict=True):
+            design = UntilGated(("a", "b"), 1, BlockPlan(8, 20), 0.5, more_is_better)
+            measured, _ = blocks_of(
+                design, lambda run, above=above: run.block / 100 - 0.05 + above * (run.label == "b")
+            )
+            (point,) = design.judge(measured)
+            assert (point.state, design.is_ratio, measured.reached) == (state, False, 8)
+            assert point.looked_at.estimate.value == pytest.approx(above)
+            assert point.medians[1] - point.medians[0] == pytest.approx(above)
+
+
+def test_a_point_is_worse_beyond_its_bound_alone():
+    for worse, more_is_better, at, beyond in (
+        (0.1, False, math.log(1.1), math.log(1.1001)), (0.1, True, math.log(0.9), math.log(0.8999)),
+    ):  # fmt: skip
+        states = []
+        for change in (at, beyond):
+            design = UntilGated(("a", "b"), 1, BlockPlan(8, 8), worse, more_is_better)
+            measured, _ = blocks_of(
+                design, lambda run, c=change: math.exp(c) if run.label == "b" else 1.0
+            )
+            states.append(design.judge(measured)[0].state)
+        assert states == ["unclear", "worse"]
+
+
+def test_a_gate_ends_where_a_point_is_worse_and_runs_only_points_without_a_word():
+    def value(run):
+        if run.label == "a":
+            return 1.0
+        noise = 0.2 * (1 if run.block % 2 else -1)
+        return {0: 1.0, 1: math.exp(noise * (1 + run.block / 99)), 2: 1.0}[run.point]
+
+    design = UntilGated(("a", "b"), 3, BlockPlan(8, 20), 0.05)
+    measured, runs = blocks_of(design, value)
+    assert [point.state for point in design.judge(measured)] == ["no worse", "unclear", "no worse"]
+    assert {run.point for run in runs if run.block > 8} == {1}
+    assert measured.reached == 20
+    design = UntilGated(("a", "b"), 2, BlockPlan(8, 20), 0.05)
+    measured, _ = blocks_of(design, lambda run: 1.0 + (run.label == "b") * (run.point == 1))
+    assert [point.state for point in design.judge(measured)] == ["no worse", "worse"]
+    assert measured.reached == 8
+
+
+@pytest.mark.parametrize(
+    ("text", "plan"),
+    [("8:50", BlockPlan(8, 50)), ("20", BlockPlan(20, 20)), ("1:1", BlockPlan(1, 1))],
+)
+def test_blocks_are_read(text, plan):
+    assert read_blocks(text) == plan
+
+
+def test_the_metric_of_a_comparison_is_that_of_the_first_objective(project):
+    application = scan([project / "timed.py"])
+    assert PairedOptions().metric_of(application) == "time"
+    assert PairedOptions(metric="wtime").metric_of(application) == "wtime"
+    assert PairedOptions().metric_of(replace(application, goals=())) == "wtime"
+    other = replace(application, goals=read_goals("MINIMIZE time * 2", application))
+    assert PairedOptions().metric_of(other) == "wtime"
+
+
+def test_a_time_is_read_or_refused():
+    assert read_time("") is None
+    assert read_time("2min") == 120.0
+    with pytest.raises(InputError, match="--budget 12 runs: write a time"):
+        read_time("12 runs")
+    with pytest.raises(InputError, match="4 points need"):
+        PairedOptions(plan=BlockPlan(2, 5)).check_blocks(4)
+    PairedOptions(plan=BlockPlan(8, 8)).check_blocks(4)

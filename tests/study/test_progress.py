@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from zenturio.annotate.model import Goal
@@ -259,6 +260,10 @@ def test_results_from_before_a_change_of_an_executable_are_counted():
         for started in (9.0, 10.0, 25.0, 39.0, 40.0, 41.0)
     }
     assert changed == {9.0: [], 10.0: ["sh"], 25.0: ["sh"], 39.0: ["sh"], 40.0: [], 41.0: []}
+    counted = {t: history.count_changed(np.array([t]))["sh"] for t in changed}
+    assert counted == {started: len(words) for started, words in changed.items()}
+    assert history.count_changed(np.array([9.0, 10.0, 39.0, 40.0])) == {"sh": 2}
+    assert history.count_changed(np.array([9.0, 40.0])) == {}
     run = RunCounts("s", 1, (), history)
     for index, started in enumerate((9.0, 25.0, 26.0)):
         run.recalled(experiment(index), replace(outcome(experiment(index)), started=started))

@@ -13,6 +13,7 @@ from zenturio.space import Space, span
 from zenturio.study.driver.search_source import (
     Race,
     SearchSource,
+    expected_point,
     first_repeats,
     is_raced,
     mean_scores,
@@ -170,3 +171,25 @@ def test_scores_are_means_of_the_repeats_that_have_one():
     assert mean_scores([(1.0, None), (4.0, None), (None, 3.0)]) == (2.5, 3.0)
     assert mean_scores([(None,), (None,)]) == (None,)
     assert mean_scores([]) == ()
+
+
+def test_a_search_whose_results_scatter_expects_a_point_to_be_the_best():
+    source, _ = searched(noise=0.1, repeats=1)
+    expected = source.expected
+    measured = [(trial.point, trial.scores[0]) for trial in source.loop.trials]
+    assert expected == expected_point(GOALS[0], measured)
+    assert (expected.goal, expected.is_share) == ("cost", True)
+    assert (expected.at, expected.measured) in [(dict(point), score) for point, score in measured]
+    assert expected.at["n"] < 60
+    # The greatest of the same values turned over is the same point.
+    turned = expected_point(
+        Goal("maximize", parse("gain")), [(point, -score) for point, score in measured]
+    )
+    least = expected_point(GOALS[0], [(point, score - 1000) for point, score in measured])
+    assert turned.goal == "gain"
+    assert turned.measured < 0
+    assert least.measured < 0
+    assert turned.at["n"] < 60
+    assert expected_point(GOALS[0], measured[:2]) is None
+    assert searched(noise=0.1, repeats=2)[0].expected is None
+    assert searched(noise=0.1, repeats=1, goals=(*GOALS, *GOALS))[0].expected is None

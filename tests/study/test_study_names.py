@@ -5,7 +5,8 @@ import pytest
 from zenturio.errors import InputError
 from zenturio.record import StudyDefinition
 from zenturio.record.open import open_repository
-from zenturio.study.last_options import orphans_at, place_of, recall_options
+from zenturio.search.designs import Design
+from zenturio.study.last_options import orphans_at, place_of, read_design, recall_options
 from zenturio.study.place_options import PlaceOptions, choose_keep
 from zenturio.study.study_definition import base_of, is_version, pinned_name, resolve_name
 
@@ -74,3 +75,16 @@ def test_folders_that_stay_are_named_by_a_word():
     ]
     with pytest.raises(InputError, match="failed"):
         choose_keep("faild")
+
+
+def test_a_design_is_the_one_named_or_that_of_the_last_run():
+    notes = {"run": {"design": "lhs:8", "seed": 3}}
+    for arguments, design in (
+        ((), Design.read("lhs:8", 3)),
+        (("saltelli:4",), Design.read("saltelli:4", 3)),
+        (("saltelli:4", 0), Design.read("saltelli:4", 0)),
+    ):
+        assert read_design("s", notes, *arguments) == design
+    assert read_design("s", {}, "lhs:8") == Design.read("lhs:8", 0)
+    with pytest.raises(InputError, match="the last run of s had no design"):
+        read_design("s", {"run": {"seed": 3}})

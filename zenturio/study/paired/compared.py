@@ -153,21 +153,19 @@ class UntilGated:
     more_is_better: bool = False
     warmup: bool = True
     is_ratio: bool = field(default=True, init=False)
+    _open: tuple[int, ...] = field(default=(), init=False)
 
     def next_block(self, measured: MeasuredBlocks) -> VersionBlock | None:
         """Return the next block of those points that are not decided."""
         number = following(measured, warmup=self.warmup)
         if number > self.plan.most or max(measured.failures.values(), default=0) > FAILURES:
             return None
-        undecided = tuple(range(self.points))
         if number - 1 in self.plan.sizes:
             states = [point.state for point in self.judge(measured)]
-            if "worse" in states:
+            self._open = tuple(p for p, state in enumerate(states) if state == "unclear")
+            if "worse" in states or not self._open:
                 return None
-            undecided = tuple(p for p, state in enumerate(states) if state == "unclear")
-            if not undecided:
-                return None
-        return VersionBlock(number, self.labels, undecided)
+        return VersionBlock(number, self.labels, self._open or tuple(range(self.points)))
 
     def end_early(self, measured: MeasuredBlocks, /) -> None:
         """Look once more, with all that is left of the level."""
