@@ -56,9 +56,10 @@ RUN = {
     "seconds": "duration of the run",
     "interrupted": "whether somebody stopped it",
     "failures[]": FAILURES,
-    "best": "best point: `goal`, `value`, `at`, `repeat`; null without an objective",
-    "expected": "point of a search without repeats that a model expects to be the best: `goal`,"
-    " expected `value`, `measured`, `at`, `scatter`, `is_share`; null otherwise",
+    "best": "best point: `goal`, `value`, `at`, `repeat`, `confirmed`; null without an objective",
+    "expected": "point of a search without repeats that a model expects to be the best, or that was"
+    " `confirmed` by so many measurements: `goal`, expected `value`, `measured`, `at`, `scatter`,"
+    " `is_share`; null otherwise",
     "ended": "why a search ended: exhausted, budget, time, target or stall",
     "alone": "experiments that needed more CPUs than there are and ran alone",
     "blocked": "experiments that waited for a stage that failed",

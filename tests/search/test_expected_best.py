@@ -5,8 +5,12 @@ import statistics
 
 import pytest
 
+import zenturio
 from tests.cli.conftest import zen
+from zenturio.errors import InputError
+from zenturio.search import Directions, Trial
 from zenturio.search.kriging_search import expected_best
+from zenturio.search.loop import Confirmation
 
 
 def measured(noise, seed, count=120, sign=1.0):
@@ -73,3 +77,93 @@ def test_a_run_and_zen_best_tell_of_it_unless_the_metric_is_exact(tmp_path):
     (tmp_path / "noisy.py").write_text(PROGRAM.replace("EXACTLY", "EXACT"))
     out = zen("run", "noisy.py", "--search", "random", "--budget", 8, cwd=tmp_path).out
     assert "expected best" not in out + zen("best", "noisy", cwd=tmp_path).out
+
+
+# Leading points that are measured again when the search is over
+
+
+def test_a_confirmed_best_is_nearer_to_the_true_one_than_the_luckiest():
+    space = zenturio.Space(n=range(61), m=range(4))
+    true = {point: 5 + (point["n"] - 40) ** 2 / 30 + point["m"] for point in space}
+    confirmed, lucky, values = [], [], []
+    for seed in range(15):
+        chance, calls = random.Random(seed), []
+
+        def cost(point, chance=chance, calls=calls):
+            calls.append(point)
+            return true[point] * chance.lognormvariate(0, 0.3)
+
+        found = zenturio.search(space, cost, engine="random", budget=120, confirm=20, seed=seed)
+        assert found.count == len(found.trials) == 100
+        assert len(calls) == 120
+        assert found.best.scores == (statistics.fmean(found.confirmed),)
+        values.append(found.best.scores[0] / true[found.best.point])
+        luckiest = min(found.trials, key=lambda trial: trial.scores)
+        least = min(true[trial.point] for trial in found.trials)
+        confirmed.append(true[found.best.point] / least)
+        lucky.append(true[luckiest.point] / least)
+    assert statistics.fmean(confirmed) < statistics.fmean(lucky) - 0.05
+    assert 0.8 < statistics.median(values) < 1.2
+
+
+def test_a_confirmation_halves_its_points_ends_without_noise_and_drops_failures():
+    points = list(zenturio.Space(n=range(12)))
+    trials = [Trial(point, (float(point["n"]),)) for point in points] + [Trial(points[0], ())]
+
+    def run(runs, score, direction="minimize"):
+        confirmation, rounds = Confirmation(runs, Directions(direction)), []
+        while not confirmation.is_over:
+            rounds.append(
+                [(point["n"], number) for point, number in confirmation.next_round(trials)]
+            )
+            assert rounds[-1] == [] or confirmation.next_round(trials) == [], "a round is pending"
+            for n, _ in reversed(rounds[-1]):
+                confirmation.tell(points[n], score(n))
+        return rounds, confirmation.best
+
+    rounds, best = run(16, lambda n: 20.0 - n)
+    firsts = [[n for n, _ in each] for each in rounds]
+    assert firsts == [[0, 1, 2, 3, 4], [4, 3], [4, 3], [4, 3], [4, 3], [4, 3], [4]]
+    assert [number for each in rounds for n, number in each if n == 4] == [2, 3, 4, 5, 6, 7, 8]
+    assert best == (points[4], [16.0] * 7)
+    assert run(9, float) == ([[(n, 2) for n in range(5)], []], (points[0], [0.0]))
+    assert run(6, lambda _n: None) == ([[(n, 2) for n in range(5)], []], None)
+    assert run(6, lambda n: None if n == 1 else n + 1.0)[1] == (points[0], [1.0, 1.0])
+    assert run(5, lambda n: 3.0 * n, "maximize")[1] == (points[11], [33.0])
+    assert Confirmation(4, Directions()).next_round(trials[-1:]) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"budget": 10, "confirm": 6}, "6 of 10 runs"),
+        ({"confirm": 6}, "the budget, which is not given"),
+        ({"budget": 10, "confirm": -1}, "-1 runs"),
+        ({"budget": 10, "confirm": 1, "takes": "columns"}, "take a point"),
+        ({"budget": 10, "confirm": 1, "directions": ["minimize"] * 2}, "several objectives"),
+    ],
+)
+def test_what_cannot_be_confirmed_is_refused(options, words):
+    with pytest.raises(InputError, match=words):
+        zenturio.search(zenturio.Space(n=range(9)), lambda point: point["n"], **options)
+
+
+def test_a_program_is_confirmed_within_its_budget_and_resumed_without_a_run(tmp_path):
+    (tmp_path / "noisy.py").write_text(
+        PROGRAM.replace(" EXACTLY", "").replace("Random(n).log", "SystemRandom().log")
+    )
+    command = ("run", "noisy.py", "--search", "--budget", "24", "--confirm", "8", "-j", "3")
+    facts = zen(*command, "--json", cwd=tmp_path).facts
+    assert facts["ok"] == 24
+    assert facts["best"]["confirmed"] >= 2
+    assert facts["expected"] is None
+    again = zen(*command, cwd=tmp_path).out
+    assert "0 run" in again
+    assert f"confirmed best: cost = {facts['best']['value']:.4g} at n=" in again
+    ranked = zen("best", "noisy", cwd=tmp_path)
+    assert f"confirmed best: cost = {facts['best']['value']:.4g} at n=" in ranked.out
+    told = zen("best", "noisy", "--json", cwd=tmp_path).facts[0]["expected"]
+    assert told["value"] == pytest.approx(facts["best"]["value"])
+    assert told["confirmed"] == facts["best"]["confirmed"]
+    wrong = zen("run", "noisy.py", "--confirm", "8", cwd=tmp_path, code=2).err
+    assert "--confirm belongs to a search" in wrong

@@ -142,6 +142,15 @@ Ordered = Annotated[
         " fewer of them when it proposes one.",
     ),
 ]
+Confirm = Annotated[
+    int,
+    typer.Option(
+        metavar="N",
+        min=0,
+        help="Measure the leading points of a search again, with N runs of its budget: the best of"
+        " many noisy results is a lucky one.",
+    ),
+]
 Replay = Annotated[
     str,
     typer.Option(

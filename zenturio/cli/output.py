@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from zenturio import quantities
 from zenturio.cli import safe_streams
 from zenturio.log_setup import work_progress
 from zenturio.safe_text import one_line, visible_in_json
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from zenturio.search import Setting
-    from zenturio.study.driver.progress import ExpectedPoint, FailureGroup
+    from zenturio.study.driver.progress import BestPoint, ExpectedPoint, FailureGroup
 
 
 def facts(value: Any) -> None:
@@ -259,8 +260,29 @@ def values_text(values: Mapping[str, object]) -> str:
     )
 
 
+def best_text(best: "BestPoint", study: str, db: str | None) -> str:
+    """Say which point of a run is the best one, and by what."""
+    text = f"{best.goal} = {number(best.value)} at {values_text(best.at)}"
+    if best.confirmed:
+        return f"confirmed best: {text}, {_confirmed_by(best.confirmed)}"
+    if best.repeat is None:
+        return f"best: {text}"
+    # Points have means, which may rank otherwise.
+    ranked = command_to_type("best", study, db=db)
+    return f"best repeat: {text}, repeat {best.repeat}; of the points: {ranked}"
+
+
+def _confirmed_by(count: int) -> str:
+    return f"the mean of {quantities.amount(count, 'measurement')} after the search"
+
+
 def expected_text(point: "ExpectedPoint") -> str:
     """Say which point of a search without repeats is expected to be the best, and why."""
+    if point.confirmed:
+        return (
+            f"confirmed best: {point.goal} = {number(point.value)} at {values_text(point.at)},"
+            f" {_confirmed_by(point.confirmed)}; points with a single one may be lucky"
+        )
     scatter = f"{point.scatter:.0%}" if point.is_share else number(point.scatter)
     return (
         f"expected best: {point.goal} = {number(point.value)} at {values_text(point.at)}, measured"

@@ -60,6 +60,7 @@ def run(
     settings: options.Settings = None,
     learn_from: options.LearnFrom = "",
     ordered: options.Ordered = False,
+    confirm: options.Confirm = 0,
     replay: options.Replay = "",
     objective: options.Objective = "",
     seed: options.Seed = 0,
@@ -146,7 +147,7 @@ def run(
         tuple(settings or ()), objective, seed, only, name or "", on, machine, again,
         each_machine, jobs, fail_fast, go_on, keep, pin, batch, join, order,
         tuple(observe or ()), quiet_machine, design, learn_from, ordered, replay,
-        where or "",
+        confirm, where or "",
     )  # fmt: skip
     place = request.place_options
     application = request.application()
@@ -277,13 +278,7 @@ def _print_summary(summary: RunSummary, db: str | None, *, named: bool = False) 
     if summary.ended:
         typer.echo(f"the search stopped: {ENDS[summary.ended]}")
     if summary.best is not None:
-        best = summary.best
-        text = f"{best.goal} = {output.number(best.value)} at {output.values_text(best.at)}"
-        if best.repeat is None:
-            typer.echo(f"best: {text}")
-        else:  # points have means, which may rank otherwise
-            ranked = output.command_to_type("best", summary.study, db=db)
-            typer.echo(f"best repeat: {text}, repeat {best.repeat}; of the points: {ranked}")
+        typer.echo(output.best_text(summary.best, summary.study, db))
     if summary.expected is not None:
         typer.echo(output.expected_text(summary.expected))
     output.print_failures(summary.failures, summary.study, db)

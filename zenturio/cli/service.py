@@ -118,6 +118,7 @@ def submit(
     settings: options.Settings = None,
     learn_from: options.LearnFrom = "",
     ordered: options.Ordered = False,
+    confirm: options.Confirm = 0,
     replay: options.Replay = "",
     objective: options.Objective = "",
     seed: options.Seed = 0,
@@ -149,7 +150,7 @@ def submit(
         tuple(paths), tuple(param or ()), limit, sample, search, budget, tuple(stop or ()),
         tuple(settings or ()), objective, seed, only, name or "", on, machine, again,
         each_machine, order=order, design=design, learn_from=learn_from, ordered=ordered,
-        replay=replay,
+        replay=replay, confirm=confirm,
     )  # fmt: skip
     repository = open_repository(db)
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from statistics import fmean
 from time import monotonic
 from typing import Any, Literal, get_args
 
@@ -18,15 +19,17 @@ from zenturio.search.loop import (
     BATCH_LIMIT,
     Budget,
     CachedScores,
+    Confirmation,
     Scores,
     SearchLoop,
     StopRules,
+    check_confirmation,
     drive,
     parse_budget,
     parse_stop_rules,
     run_concurrent,
 )
-from zenturio.search.objective import Directions
+from zenturio.search.objective import Directions, Trial
 from zenturio.search.result import SearchResult
 from zenturio.space import Point, Space
 
@@ -49,6 +52,7 @@ def search(
     learn_from: Mapping[Point, Scores | float] | None = None,
     allow_repeats: bool = False,
     ordered: bool = True,
+    confirm: int = 0,
     **settings: Any,
 ) -> SearchResult:
     """Search *space* for the points with the best *objective*, within *budget*.
@@ -71,9 +75,12 @@ def search(
     *learn_from* have scores of another version or machine: they are no results of this search, and
     its engine is never told of them; the best ones are tried once ranks of both agree, and at most
     one trial in ten is spent on such points without an improvement. No point is evaluated twice,
-    except with *allow_repeats* or by a kernel.
+    except with *allow_repeats* or by a kernel, or to *confirm* the best of noisy scores: so many
+    evaluations of the budget measure the leading points again, the better half of them more often
+    each time, and the best is the one with the best mean of these.
     """
     ordering, limit, rules = Directions(directions), parse_budget(budget), parse_stop_rules(stops)
+    limit = check_confirmation(confirm, limit, ordering)
     problem = SearchProblem(
         space, ordering, seed, limit.trials, allow_repeats, jobs, ordered=ordered
     )
@@ -88,6 +95,8 @@ def search(
         raise InputError(f"jobs={jobs}", hint="1, or more where the objective takes a point")
     if jobs > 1 and takes != "point":
         raise InputError(f"jobs={jobs} is for objectives that take a point", hint="jobs=1")
+    if confirm and takes != "point":
+        raise InputError("confirm is for objectives that take a point", hint="takes='point'")
     if takes == "kernel":
         if known or learn_from:
             raise InputError(
@@ -113,9 +122,37 @@ def search(
     else:
         for _ in drive(loop, lambda point: scores_for(ordering, objective(point))):
             pass
+    best: Trial | None = loop.best
+    confirmed: tuple[float, ...] = ()
+    if confirm:
+        best, confirmed = _confirm(loop, Confirmation(confirm, ordering), objective, jobs)
     count = len(loop.trials)
     seconds = monotonic() - started
-    return SearchResult(loop.trials, loop.best, ordering, loop.stop_reason, count, seconds)
+    return SearchResult(
+        loop.trials, best, ordering, loop.stop_reason, count, seconds, confirmed=confirmed
+    )
+
+
+def _confirm(
+    loop: SearchLoop, confirmation: Confirmation, objective: Callable[[Point], Any], jobs: int
+) -> tuple[Trial | None, tuple[float, ...]]:
+    """Return the best point with the mean of its fresh scores, and these."""
+
+    def measured(point: Point) -> float | None:
+        scores = scores_for(loop.directions, objective(point))
+        return scores[0] if scores else None
+
+    with ThreadPoolExecutor(jobs) as pool:
+        while not confirmation.is_over:
+            batch = confirmation.next_round([*loop.known_trials, *loop.trials])
+            points = [point for point, _ in batch]
+            scores = map(measured, points) if jobs == 1 else pool.map(measured, points)
+            for point, score in zip(points, scores, strict=True):
+                confirmation.tell(point, score)
+    if confirmation.best is None:
+        return loop.best, ()
+    point, fresh = confirmation.best
+    return Trial(point, (fmean(fresh),)), tuple(fresh)
 
 
 def scores_of(answer: Any) -> Scores:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, replace
+from statistics import fmean
 from time import monotonic
 from typing import NamedTuple
 
@@ -185,7 +187,9 @@ class SearchLoop:
         """How many repeats were proposed in a row."""
         self._out_of_order: dict[int, Scores] = {}
         """Scores that arrived before those of an earlier point."""
-        self._untold = [Trial(point, scores) for point, scores in self._scores.items()]
+        self.known_trials = [Trial(point, scores) for point, scores in self._scores.items()]
+        """The points that were evaluated before, with their scores."""
+        self._untold = list(self.known_trials)
         self._front: list[Losses] = []
         self._best: Losses = directions.worst
         self._improved_at = 0
@@ -362,6 +366,118 @@ class SearchLoop:
         self._arriving.clear()
         self._pending = 0
         self._out_of_order.clear()
+
+
+LEADERS_SHARE = 3
+"""A confirmation begins with one leading trial for so many of its measurements,"""
+FEWEST_LEADERS = 5
+"""and at least with so many."""
+FINALISTS = 2
+
+
+class Confirmation:
+    """Fresh measurements of the leading trials of a search, which tell the best from the lucky.
+
+    The lowest of many noisy scores is one that was measured too low. So the leading trials are
+    measured once more each, the better half of them again, and so on (successive halving; Karnin,
+    Koren and Somekh 2013). The scores by which they became leaders do not count. Each round has
+    to be complete before the next one, so results may arrive in any order.
+    """
+
+    def __init__(self, runs: int, directions: Directions) -> None:
+        self._runs = runs
+        """How many measurements may still be made."""
+        self._directions = directions
+        self._leaders: list[Point] = []
+        self._first: dict[Point, float] = {}
+        self._scores: dict[Point, list[float]] = {}
+        """The fresh scores of the leaders."""
+        self._failed: set[Point] = set()
+        self._pending: set[Point] = set()
+        self._has_begun = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more is to be measured, and nothing is pending."""
+        return self._has_begun and not self._pending and not (self._runs and self._leaders)
+
+    @property
+    def best(self) -> tuple[Point, list[float]] | None:
+        """The leader with the best mean of fresh scores, and these; None before there is one."""
+        at = confirmed(list(self._scores.values()), self._directions)
+        return None if at is None else list(self._scores.items())[at]
+
+    def next_round(self, trials: Sequence[Trial]) -> list[tuple[Point, int]]:
+        """Return the points to measure now, each with the number of that measurement of it.
+
+        None of them while a round is pending. *trials* are all trials of the search.
+        """
+        if self._pending:
+            return []
+        if not self._has_begun:
+            self._begin(trials)
+        elif self._leaders:
+            self._halve()
+        self._leaders = self._leaders[: self._runs]
+        self._runs -= len(self._leaders)
+        self._pending = set(self._leaders)
+        return [(point, len(self._scores[point]) + 2) for point in self._leaders]
+
+    def tell(self, point: Point, score: float | None) -> None:
+        """Report a fresh score of *point*; None where it failed, which rules it out."""
+        self._pending.remove(point)
+        if score is None or not math.isfinite(score):
+            self._failed.add(point)
+            self._scores[point] = []
+        else:
+            self._scores[point].append(score)
+
+    def _begin(self, trials: Sequence[Trial]) -> None:
+        self._has_begun = True
+        losses = self._directions.losses
+        scored = [trial for trial in trials if losses(trial.scores) != self._directions.worst]
+        ranked = sorted(scored, key=lambda trial: losses(trial.scores))
+        count = max(self._runs // LEADERS_SHARE, FEWEST_LEADERS)
+        self._leaders = [trial.point for trial in ranked[:count]]
+        self._first = {trial.point: trial.scores[0] or 0.0 for trial in ranked[:count]}
+        self._scores = {point: [] for point in self._leaders}
+
+    def _halve(self) -> None:
+        if all(set(self._scores[point]) == {self._first[point]} for point in self._leaders):
+            self._leaders = []  # there is no noise
+            return
+        remaining = [point for point in self._leaders if point not in self._failed]
+        remaining.sort(key=lambda point: self._directions.losses((fmean(self._scores[point]),)))
+        self._leaders = remaining[: max(len(self._leaders) // 2, FINALISTS)]
+
+
+def confirmed(scores: Sequence[Sequence[float]], directions: Directions) -> int | None:
+    """Return which of the points with these fresh *scores* is the best one; None for none.
+
+    By the mean, so of two with equal ones the first.
+    """
+    measured = [at for at, of_point in enumerate(scores) if of_point]
+    return min(measured, key=lambda at: directions.losses((fmean(scores[at]),)), default=None)
+
+
+def check_confirmation(runs: int, budget: Budget, directions: Directions) -> Budget:
+    """Return what is left of *budget* for the search itself; InputError for *runs* too many."""
+    if not runs:
+        return budget
+    if runs < 0 or len(directions) > 1:
+        what = f"{runs} runs" if runs < 0 else "several objectives"
+        raise InputError(f"{what} cannot confirm a best point", hint="one objective, 10 runs")
+    if budget.trials is None:
+        raise InputError(
+            "the runs that confirm the best point are a part of the budget, which is not given",
+            hint="say how many there are in all: a budget of 100",
+        )
+    if 2 * runs > budget.trials:
+        raise InputError(
+            f"{runs} of {budget.trials} runs to confirm the best point leave too few to find it",
+            hint=f"at most half, a tenth to a fifth is usual: {max(budget.trials // 5, 1)}",
+        )
+    return replace(budget, trials=budget.trials - runs)
 
 
 BATCH_LIMIT = 1024

@@ -30,6 +30,8 @@ class SearchResult:
     seconds: float
     numbers: Sequence[int] = ()
     """The number of each trial, from 1, if ``trials`` are not all."""
+    confirmed: tuple[float, ...] = ()
+    """The scores by which the best point was confirmed; ``best`` has their mean."""
 
     @property
     def front(self) -> list[Trial]:

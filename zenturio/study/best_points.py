@@ -332,11 +332,24 @@ def _expected(
         return None
     if len({repeats.point for _, repeats in scored}) < len(scored):
         return None
+    # Most studies are not searched, and do not load the engines.
+    from zenturio.study.driver.search_source import (  # noqa: PLC0415 - see above
+        CONFIRM,
+        confirmed_point,
+        expected_point,
+    )
+
+    if CONFIRM in definition.notes[SEARCH]:
+        return confirmed_point(
+            goals[0],
+            [
+                (dict(zip(names, r.point, strict=True)), r.scores.tolist())
+                for _, r in scored
+                if len(r.scores) > 1 and r.ok == r.tried
+            ],
+        )
     if any(len(repeats.scores) > 1 for _, repeats in scored):
         return None
-    # Most studies are not searched, and do not load the engines.
-    from zenturio.study.driver.search_source import expected_point  # noqa: PLC0415 - see above
-
     return expected_point(
         goals[0],
         [(dict(zip(names, r.point, strict=True)), r.scores[0]) for _, r in scored],

@@ -80,6 +80,8 @@ class StudyRequest:
     """Whether a search proposes points that do not depend on the order in which results arrive."""
     replay: str = ""
     """The study whose search is run again, in its recorded order of arrival."""
+    confirm: int = 0
+    """How many runs of the budget of a search measure its leading points again."""
     where: str = ""
     """Which results are measured again, as a condition on them; all, if it is empty."""
     project: str = ""
@@ -128,7 +130,7 @@ class StudyRequest:
         """Return how points are searched for; None if they are not."""
         spec = read_search(
             self.search, self.settings, self.budget, self.stop, self.seed, self.learn_from,
-            ordered=self.ordered,
+            ordered=self.ordered, confirm=self.confirm,
         )  # fmt: skip
         if spec is not None and ((self.limit, self.sample) != (None, None) or self.design):
             raise InputError("--search asks for points itself", hint="say how many: --budget 100")
@@ -213,7 +215,8 @@ class StudyRequest:
         chosen = {
             "--search": self.search, "--budget": self.budget, "--set": self.settings,
             "--seed": self.seed, "--learn-from": self.learn_from, "--ordered": self.ordered,
-            "--limit": self.limit, "--sample": self.sample, "--design": self.design,
+            "--confirm": self.confirm, "--limit": self.limit, "--sample": self.sample,
+            "--design": self.design,
         }  # fmt: skip
         if names := [name for name, value in chosen.items() if value not in ("", (), 0, None)]:
             raise InputError(
@@ -269,13 +272,14 @@ def read_search(
     learn_from: str = "",
     *,
     ordered: bool = False,
+    confirm: int = 0,
 ) -> SearchSpec | None:
     """Return the search that the options describe; None if there is no --search."""
     if not engine:
         read_seconds(budget)
         options = (
             ("--stop", stop), ("--set", settings), ("--learn-from", learn_from),
-            ("--ordered", ordered),
+            ("--ordered", ordered), ("--confirm", confirm),
         )  # fmt: skip
         for option, value in options:
             if value:
@@ -299,6 +303,7 @@ def read_search(
         seed,
         learn_from=learn_from,
         ordered=ordered,
+        confirm=confirm,
     )
 
 

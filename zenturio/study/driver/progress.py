@@ -242,6 +242,8 @@ class BestPoint:
     at: Mapping[str, Value]
     repeat: int | None = None
     """Which repeat it is, where points are repeated: its value alone, not the mean of the point."""
+    confirmed: int = 0
+    """Of how many measurements the value is the mean, which were made when the search was over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +259,8 @@ class ExpectedPoint:
     """By how much single values deviate from the model."""
     is_share: bool
     """Whether that is a share of the value."""
+    confirmed: int = 0
+    """Of how many measurements after the search the value is the mean; 0: of a model alone."""
 
 
 @dataclass(frozen=True, slots=True)

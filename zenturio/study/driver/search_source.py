@@ -35,6 +35,7 @@ from zenturio.search import (
 from zenturio.search.advised_search import AdvisedSearch
 from zenturio.search.generator_engine import lag_for
 from zenturio.search.kriging_search import expected_best
+from zenturio.search.loop import Confirmation, check_confirmation, confirmed
 from zenturio.space import Point, Space
 from zenturio.study.driver.experiment_states import LOOK_UPS
 from zenturio.study.driver.measurement_plan import PointRuns
@@ -69,6 +70,8 @@ class SearchSpec:
     """The version of a study whose recorded order of arrival this search follows."""
     followed: tuple[PlacedRun, ...] = ()
     """That order."""
+    confirm: int = 0
+    """How many runs of the budget measure the leading points again."""
 
     @property
     def is_ordered(self) -> bool:
@@ -111,6 +114,7 @@ class SearchSpec:
             "known": list(self.known or ()),
             **({} if self.is_ordered else {ARRIVAL: True}),
             **({REPLAY: self.replay} if self.replay else {}),
+            **({CONFIRM: self.confirm} if self.confirm else {}),
             **(
                 {
                     "learn_from": self.learn_from,
@@ -138,11 +142,12 @@ class SearchSpec:
                 hint="write ZEN$ OBJECTIVE MAXIMIZE metric, or --objective 'MINIMIZE wtime'",
             )
         directions = Directions(tuple(goal.direction for goal in goals))
+        budget = check_confirmation(self.confirm, self.budget, directions)
         task = SearchProblem(
             space,
             directions,
             self.seed,
-            self.budget.trials,
+            budget.trials,
             slots=self.slots,
             shared=shared,
             ordered=self.is_ordered,
@@ -156,8 +161,13 @@ class SearchSpec:
             }
             engine = AdvisedSearch(engine, task, advice)
         return SearchLoop(
-            engine, directions, self.budget, self.stops, known=known, ordered=self.is_ordered
+            engine, directions, budget, self.stops, known=known, ordered=self.is_ordered
         )
+
+    def confirmation(self, goals: Sequence[Goal]) -> Confirmation | None:
+        """Return how the leading points are measured again; None if they are not."""
+        directions = Directions(tuple(goal.direction for goal in goals))
+        return Confirmation(self.confirm, directions) if self.confirm else None
 
     def arrivals(
         self, repository: Repository, study: str, round_: int | None, kinds: Kinds
@@ -181,16 +191,17 @@ class SearchSpec:
 
     def lag(self, space: Space) -> int:
         """Return how many trials before one are not waited for when that is judged."""
-        return lag_for(SearchProblem(space, budget=self.budget.trials, slots=self.slots))
+        trials = self.budget.trials and self.budget.trials - self.confirm
+        return lag_for(SearchProblem(space, budget=trials, slots=self.slots))
 
     def planned(self, space: Space) -> int:
         """Return how many points it may come to; 0 where nobody knows."""
-        size = space.size if space.finite else None
+        size = space.size + self.confirm if space.finite else None
         limits = [count for count in (self.budget.trials, size) if count is not None]
         return min(limits, default=0)
 
 
-ARRIVAL, REPLAY = "arrival", "replay"
+ARRIVAL, REPLAY, CONFIRM = "arrival", "replay", "confirm"
 """Keys of the note of a search."""
 
 
@@ -220,6 +231,7 @@ def recorded_search(repository: Repository, study: str) -> SearchSpec:
         advice=_advice(note),
         ordered=not note.get(ARRIVAL),
         replay=note.get(REPLAY, ""),
+        confirm=note.get(CONFIRM, 0),
     )
     placed = repository.placed_runs(study, spec.order_name)
     # Of a study that was measured several times: the newest round that was, and one machine.
@@ -387,6 +399,7 @@ class SearchSource:
         planned: int,
         lag: int = 0,
         arrivals: ArrivalOrder | None = None,
+        confirmation: Confirmation | None = None,
     ) -> None:
         self.loop = loop
         self.arrivals = arrivals
@@ -409,6 +422,10 @@ class SearchSource:
         self._held_digests: dict[Point, dict[str, int]] = {}
         """Of each point whose cached runs wait for their turn: the repeats by their digests, which
         are computed when an experiment is made meanwhile, for it may be one of them."""
+        self._confirmation = confirmation
+        """Measures the leading points again when the search is over."""
+        self._confirming: dict[int, tuple[Experiment, Point]] = {}
+        """Of its experiments that are not complete, by their identity."""
         has_race = len(goals) == 1 and is_raced(repeat)
         self._race = Race(goals[0].direction, lag) if has_race else None
 
@@ -417,7 +434,8 @@ class SearchSource:
 
         Where results say how often a point runs, each of them is looked up.
         """
-        if self._repeat.until is None and not self._repeat.warmup:
+        is_fixed = self._repeat.until is None and not self._repeat.warmup
+        if is_fixed and self._confirmation is None:
             self._load = load
 
     def __iter__(self) -> Iterator[Experiment | None]:
@@ -430,7 +448,8 @@ class SearchSource:
     def over(self) -> bool:
         # A point in flight may need more runs, if their number depends on what comes of them.
         may_grow = bool(self._race or self._repeat.until) and bool(self._away)
-        return self.loop.is_over and not self._ready and not may_grow
+        is_over = self.loop.is_over and not self._ready and not may_grow
+        return is_over and (self._confirmation is None or self._confirmation.is_over)
 
     @property
     def ended(self) -> str:
@@ -440,22 +459,29 @@ class SearchSource:
     @property
     def best(self) -> BestPoint | None:
         """The best point by the first goal, at the mean of its repeats."""
-        trial = self.loop.best
+        trial, goal = self.loop.best, self._goals[0].expression.text
+        if self._confirmation and self._confirmation.best:
+            point, fresh = self._confirmation.best
+            return BestPoint(goal, fmean(fresh), dict(point), confirmed=len(fresh))
         if trial is None:
             return None
-        return BestPoint(self._goals[0].expression.text, trial.scores[0], dict(trial.point))
+        return BestPoint(goal, trial.scores[0], dict(trial.point))
 
     @property
     def expected(self) -> ExpectedPoint | None:
         """The point that is expected to be the best; see `expected_point`."""
-        if len(self._goals) > 1 or self._repeat.count > 1:
+        is_confirmed = self._confirmation and self._confirmation.best
+        if len(self._goals) > 1 or self._repeat.count > 1 or is_confirmed:
             return None
         scored = [(t.point, t.scores[0]) for t in self.loop.trials if t.scores]
         return expected_point(self._goals[0], [(p, s) for p, s in scored if s is not None])
 
     @property
     def total(self) -> int:
-        return self._made if self.loop.stop_reason else max(self._planned, self._made)
+        has_made_all = self.loop.stop_reason and (
+            self._confirmation is None or self._confirmation.is_over
+        )
+        return self._made if has_made_all else max(self._planned, self._made)
 
     def arrived(self, experiment: Experiment) -> RunPosition | None:
         """Return where the outcome of *experiment* stands in the order of arrival."""
@@ -464,6 +490,9 @@ class SearchSource:
         return self.arrivals.position(self._run(experiment))
 
     def complete(self, experiment: Experiment, outcome: Outcome) -> None:
+        if id(experiment) in self._confirming:
+            self._complete_twins(experiment, outcome)
+            return
         if id(experiment) not in self._points:
             return
         if self.arrivals is None:
@@ -498,6 +527,14 @@ class SearchSource:
             self._complete(twin, outcome)
 
     def _complete(self, experiment: Experiment, outcome: Outcome) -> None:
+        if self._confirmation and id(experiment) in self._confirming:
+            _, point = self._confirming.pop(id(experiment))
+            goal = self._goals[0].expression
+            is_ok = outcome.status == "ok"
+            self._confirmation.tell(
+                point, score(goal, experiment.values, outcome) if is_ok else None
+            )
+            return
         _, point = self._points.pop(id(experiment))
         pending = self._away[point]
         pending.runs.complete(experiment, outcome)
@@ -552,6 +589,8 @@ class SearchSource:
     def _ask(self) -> bool:
         """Return whether the search had something new: what is cached is told at once."""
         has_cached = False
+        if self.loop.is_over and self._confirmation:
+            return self._confirm(self._confirmation)
         proposed = self.loop.ask(1)
         if not proposed and self._has_left_order():
             return True
@@ -598,6 +637,24 @@ class SearchSource:
                 earlier = self._away[point].numbers[0] + 1, digests[experiment.digest]
                 self.arrivals.follow(earlier, self._run(experiment))
 
+    def _confirm(self, confirmation: Confirmation) -> bool:
+        """Make the next round of a confirmation; return whether there is one."""
+        trials = [*self.loop.known_trials, *self.loop.trials]
+        for point, number in confirmation.next_round(trials):
+            experiment = self._generator.experiment(point, number)
+            self._confirming[id(experiment)] = experiment, point
+            self._add(experiment)
+        return bool(self._ready)
+
+    def _add(self, experiment: Experiment) -> None:
+        twins = self._twins.setdefault(experiment.digest, []) if self.has_twins else []
+        twins.append(experiment)
+        if twins[0] is experiment:
+            if self._held_digests and self.has_twins and id(experiment) in self._points:
+                self._follow_twin(experiment)
+            self._ready.append(experiment)
+            self._made += 1
+
     def _add_runs(self, point: Point) -> None:
         """Make the runs of *point* that are needed whatever comes of those in flight."""
         runs, allowed = self._away[point].runs, self._away[point].allowed
@@ -607,13 +664,7 @@ class SearchSource:
             runs.propose()
             experiment = self._generator.experiment(point, number)
             self._points[id(experiment)] = experiment, point
-            twins = self._twins.setdefault(experiment.digest, []) if self.has_twins else []
-            twins.append(experiment)
-            if twins[0] is experiment:
-                if self.has_twins and self._held_digests:
-                    self._follow_twin(experiment)
-                self._ready.append(experiment)
-                self._made += 1
+            self._add(experiment)
 
     def _has_left_order(self) -> bool:
         """Return whether the recorded order just turned out to be that of another search.
@@ -647,6 +698,24 @@ def expected_point(
     return ExpectedPoint(
         text, best.score, scores[at], dict(points[at]), best.scatter, best.is_share
     )
+
+
+def confirmed_point(
+    goal: Goal, measured: Sequence[tuple[Mapping[str, Value], Sequence[float]]]
+) -> ExpectedPoint | None:
+    """Return the best of the points that were *measured* again when the search was over.
+
+    The first score of each is the one of the search. None where there is no such point.
+    """
+    at = confirmed([scores[1:] for _, scores in measured], Directions((goal.direction,)))
+    if at is None:
+        return None
+    point, (first, *fresh) = measured[at]
+    noise = noise_of([scores[1:] for _, scores in measured])
+    return ExpectedPoint(
+        goal.expression.text, fmean(fresh), first, dict(point),
+        noise.deviation if noise else 0.0, noise.is_relative if noise else False, len(fresh),
+    )  # fmt: skip
 
 
 def is_raced(repeat: Repeat) -> bool:

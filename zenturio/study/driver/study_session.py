@@ -294,6 +294,11 @@ class StudySession:
         if self.join:
             raise InputError("a search has one driver", hint="--join without --search")
         self.search.loop(self.application.space, self.goals)
+        if self.search.confirm and (self.application.repeat.count > 1 or self.application.after):
+            raise InputError(
+                "--confirm: the points of this search have repeats, or wait for another stage",
+                hint="leave it out: with REPEAT the points that may be the best run most often",
+            )
 
     def foresee(self, kinds: Kinds = None) -> RunPlan:
         """What a run would do on *kinds* of machine; nothing is written, and nothing is run."""
@@ -695,7 +700,10 @@ class StudySession:
         loop = self.search.loop(space, goals, self.known)
         repeat = self.application.repeat
         lag = self.search.lag(space)
-        return SearchSource(loop, goals, generator, repeat, self.experiments, lag)
+        return SearchSource(
+            loop, goals, generator, repeat, self.experiments, lag,
+            confirmation=self.search.confirmation(goals),
+        )  # fmt: skip
 
     def plan(
         self,
