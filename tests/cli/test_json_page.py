@@ -211,7 +211,8 @@ KEYS = {
         "[].used": "repeats that have a value of the objective",
         "[].ok": "repeats that succeeded",
         "[].tried": "repeats that finished",
-        "[].interval": "95% interval of the score; null for too few repeats",
+        "[].interval": "95% interval of the score; null for too few repeats, several objectives and"
+        " other aggregates",
         "[].as_good": "whether it may be as good as the best; null if that is not known",
         "[].left_out": "points that are no longer in the space and were left out",
         "[].machine": "kind of machine",
