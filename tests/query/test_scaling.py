@@ -106,6 +106,14 @@ def test_the_law_that_a_program_follows_is_the_best():
     assert best(lambda q: q).name == "ideal"
 
 
+@pytest.mark.parametrize("seconds", [0.9885111, 1.0, 3e-3])
+def test_a_program_that_more_workers_do_not_speed_up_never_gets_slower_again(seconds):
+    count, times = np.repeat([1.0, 2.0, 4.0, 8.0, 16.0], 6), np.full(30, seconds)
+    (model,) = (m for m in scaling_curve(count, times).models if m.name == "usl")
+    assert model.best_at is None
+    assert model.limit == pytest.approx(1)
+
+
 @pytest.mark.parametrize("name", ["amdahl", "gustafson"])
 def test_intervals_hold_the_true_coefficient_as_often_as_they_say(name):
     speedup = {"amdahl": lambda q: 1 / (0.1 + 0.9 / q), "gustafson": lambda q: 0.1 + 0.9 * q}[name]

@@ -143,15 +143,19 @@ def _universal(q: np.ndarray, c: np.ndarray) -> np.ndarray:
     return np.asarray(q / (1 + c[0] * (q - 1) + c[1] * q * (q - 1)))
 
 
+_ROUNDING = 1e-12
+"""What is left of a coefficient that is 0, or of one that is 1, after a fit."""
+
+
 def _turning_point(c: Sequence[float]) -> float | None:
     """Return where Gunther's speedup is greatest: sqrt((1 - contention) / coherency) (2008)."""
-    return math.sqrt((1 - c[0]) / c[1]) if c[1] > 0 and c[0] < 1 else None
+    return math.sqrt((1 - c[0]) / c[1]) if min(c[1], 1 - c[0]) > _ROUNDING else None
 
 
 def _universal_limit(c: Sequence[float]) -> float | None:
     at = _turning_point(c)
     if at is None:
-        return 1 / c[0] if c[0] > 0 and c[1] == 0 else None
+        return 1 / c[0] if c[0] > 0 and abs(c[1]) <= _ROUNDING else None
     return float(_universal(np.array([max(at, 1.0)]), np.array(c))[0])
 
 
