@@ -535,6 +535,13 @@ def test_somebody_elses_table_keeps_its_name_beside_plain_names(tmp_path):
         assert all(view.is_stored for view in repository.stored_views())
         assert _plain(_asked(repository, "SELECT * FROM study_a_b")) == [{"n": 1, "m": 2.0}]
         assert _elsewhere(repository, '"study_a.b"', "n") == [{"n": 1}]
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("DROP TABLE study_a_b")
+        connection.execute("CREATE VIEW study_a_b AS SELECT 'mine' AS own")
+    with closing(open_repository(path)) as repository:
+        repository.release_lease(*repository.leases("a.b"))
+        repository.delete("a.b")
+        assert _elsewhere(repository, "study_a_b") == [{"own": "mine"}]
 
 
 @pytest.mark.parametrize("name", ["study_s", '"study_s"', "`study_s`", "[study_s]", "STUDY_S"])
