@@ -23,7 +23,7 @@ hypothesis.settings.register_profile(
 )
 # `make test-all` tries 100 examples of each law (--hypothesis-profile=whole).
 hypothesis.settings.register_profile(
-    "gate", hypothesis.settings.get_profile("whole"), max_examples=40
+    "gate", hypothesis.settings.get_profile("whole"), max_examples=30
 )
 # To learn which lines a law reaches, a few examples of it are enough.
 hypothesis.settings.register_profile(

@@ -108,6 +108,7 @@ def test_a_search_that_was_killed_keeps_the_order_of_arrival_which_is_replayed(e
     assert rounds[0] == rounds[1]
 
 
+@pytest.mark.slow
 def test_failures_and_what_is_no_number_are_never_the_best_and_are_tried_once(tmp_path):
     written(tmp_path)
     command = ["run", "hill.py", "--search", "ga", "--budget", 60, "--seed", 2, "--json"]
@@ -158,6 +159,7 @@ def test_a_search_in_time_ends_in_time_and_tries_whole_points(tmp_path):
     assert told["ok"] + told["failed"] == told["total"]
 
 
+@pytest.mark.slow
 def test_a_search_learns_from_an_earlier_version_only_when_asked(tmp_path):
     written(tmp_path)
     zen("run", "hill.py", "--search", "random", "--budget", 30, cwd=tmp_path, code=3)

@@ -203,6 +203,7 @@ def test_a_day_at_a_lab(lab, serving):
     assert "1: quick of" in out
 
 
+@pytest.mark.slow
 def test_tasks_of_several_workflows_run_by_the_policy_of_the_service(lab, serving):
     (lab / "task.sh").write_text(
         'test "$1" != end || grep -q "b 2" */out.dat || exit 3; echo "$1" > out.dat'

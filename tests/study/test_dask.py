@@ -54,6 +54,7 @@ def test_a_driver_that_is_killed_at_any_moment_is_resumed(far, seed):
     killed(small, seed, 2, 0.8)
 
 
+@pytest.mark.slow
 def test_what_ran_for_a_driver_that_was_killed_ends_with_it(far):
     small, _ = far(4, work=HELD.format("94.1"))
     driver = small.start()

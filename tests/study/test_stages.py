@@ -374,7 +374,7 @@ def on(names):
     return f" ON {', '.join(names)}" if names else ""
 
 
-@settings(deadline=None, max_examples=max(1, settings.default.max_examples // 2))
+@settings(deadline=None, max_examples=max(1, settings.default.max_examples**2 // 200))
 @given(
     one=st.tuples(st.integers(1, 4), st.integers(1, 4)),
     two=st.sampled_from([(), ("x",), ("y",), ("x", "y")]),

@@ -87,6 +87,7 @@ def test_a_loop_that_does_not_converge_is_a_fault(hosts, flow):
         run_workflow(*flow("mix start", most=2), hosts(one={"slots": 2}))
 
 
+@pytest.mark.slow
 def test_a_task_that_breaks_its_contract_moves_to_another_host(hosts, flow, tmp_path):
     place = hosts(one={"speed": 2.0}, two={"speed": 1.0})
     (tmp_path / "pace.one").write_text("0.5")
@@ -112,6 +113,7 @@ class Lasting(Returning):
         return super().__call__(site)
 
 
+@pytest.mark.slow
 def test_the_way_there_and_back_breaks_no_contract(hosts, flow, monkeypatch):
     monkeypatch.setattr(Stages, "of", lambda _: Stages(Late(), Starting(), Lasting()))
     trace = run_workflow(*flow(names=("start",)), hosts(one={}, two={}), "hybrid:adopt=always")

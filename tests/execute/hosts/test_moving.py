@@ -109,6 +109,7 @@ def test_a_better_host_that_gets_free_draws_a_job_that_gains(hosts, loop, tmp_pa
     assert [e.why for e in place.events.seen if e.kind == "moving"] == ["one is better"]
 
 
+@pytest.mark.slow
 def test_a_job_that_gains_less_than_is_asked_for_stays(hosts, loop, tmp_path):
     place = hosts({"gain": 0.95, **RESTART}, one={"speed": 10.0}, two={})
     first = place.submit(experiment(f"while test ! -e {tmp_path}/go; do sleep 0.02; done"))
@@ -143,6 +144,7 @@ def test_requirements_that_make_no_sense_are_told_and_change_nothing(hosts, loop
     assert why.startswith("not understood: ")
 
 
+@pytest.mark.slow
 def test_requirements_that_ask_for_unknown_facts_change_nothing_either(
     hosts, testbed, loop, tmp_path
 ):
@@ -334,6 +336,7 @@ def test_a_stage_that_fails_is_tried_again_and_then_elsewhere(hosts, monkeypatch
     ]
 
 
+@pytest.mark.slow
 def test_or_it_stops_the_study_where_that_is_wanted(hosts, monkeypatch):
     monkeypatch.setattr(Stages, "of", lambda _: Stages(Failing(), Starting(), Returning()))
     place = hosts({"retries": 0, "then": "stop"}, one={"speed": 9.0}, two={})
@@ -348,6 +351,7 @@ def test_where_no_other_host_would_do_a_stage_that_fails_ends_the_study(hosts, m
     assert "no other host will do" in str(caught.value)
 
 
+@pytest.mark.slow
 def test_a_job_that_waits_again_waits_before_those_that_came_later(hosts, loop, tmp_path):
     place = hosts(RESTART, one={"memory": "256MB", "speed": 9.0}, two={"memory": "1GB"})
     more = Recipe(requires=(parse("host.memory >= 512MB"),))
@@ -364,6 +368,7 @@ def test_a_job_that_waits_again_waits_before_those_that_came_later(hosts, loop, 
     assert outcomes[1].started < outcomes[2].started
 
 
+@pytest.mark.slow
 def test_room_that_one_job_is_drawn_to_draws_no_other(hosts, loop, tmp_path):
     place = hosts({"gain": 0.1, **RESTART}, one={"speed": 10.0}, two={"slots": 2})
     wait = f"while test ! -e {tmp_path}/go; do sleep 0.02; done"
@@ -419,6 +424,7 @@ def modules(tmp_path):
     return path
 
 
+@pytest.mark.slow
 def test_a_selector_and_a_prolog_of_ones_own_stand_beside_the_file_of_hosts(
     hosts, modules, tmp_path
 ):
@@ -433,6 +439,7 @@ def test_a_selector_and_a_prolog_of_ones_own_stand_beside_the_file_of_hosts(
     assert select.__file__ != str(modules)
 
 
+@pytest.mark.slow
 def test_an_evaluator_of_ones_own_looks_at_what_the_program_tells(hosts, modules, loop):
     place = hosts(
         {"evaluator": "select.py:Steps", **RESTART}, one={"speed": 2.0}, two={"speed": 4.0}

@@ -105,6 +105,7 @@ def test_a_box_over_points_filters_the_table(day):
     assert not day.wrong
 
 
+@pytest.mark.slow
 def test_a_bar_that_is_clicked_shows_its_experiments(day):
     page = day.visit("/chart?study=matmul&kind=bar&x=solver&y=gflops&color=n")
     page.locator(".plot .bars .point path").first.click(force=True)
@@ -113,6 +114,7 @@ def test_a_bar_that_is_clicked_shows_its_experiments(day):
     assert "of 11 matching experiments" in page.locator("#rows > p").inner_text()
 
 
+@pytest.mark.slow
 def test_the_table_is_brushed_from_the_keyboard_too(day):
     page = day.visit("/chart?study=matmul")
     page.locator("#selection [name=rows]").fill("threads == 4 and nn > 1")
@@ -149,6 +151,7 @@ def test_the_sql_beside_the_chart_is_copied_with_a_click(day):
     assert page.evaluate("navigator.clipboard.readText()") == said
 
 
+@pytest.mark.slow
 def test_several_metrics_are_several_charts_and_several_studies_one(day):
     page = day.visit("/chart?study=matmul&study=half&x=n&y=wtime&y=n")
     assert page.locator(".plot .main-svg").count() >= 2

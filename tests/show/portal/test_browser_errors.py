@@ -110,6 +110,7 @@ def test_a_part_of_a_chart_that_is_refused_as_a_page_says_so(day, part):
         page.unroute_all()
 
 
+@pytest.mark.slow
 def test_an_error_that_is_json_says_what_it_is(day):
     page = day.page
     answer = json.dumps({"error": "no column 'nn'"})

@@ -118,6 +118,7 @@ def test_schedules_paint_boxes_and_dots(visitors, at, show):
     assert colours > 2
 
 
+@pytest.mark.slow
 def test_a_chart_is_put_into_a_report_written_about_and_taken_away_as_a_file(visitors, studio):
     person, _ = visitors
     person.wrong.clear()

@@ -121,6 +121,7 @@ def test_what_keeps_pages_from_starting_is_raised(tmp_path, monkeypatch):
         PagesProcess(settings, "0.0.0.0", 0, UserDirectory())
 
 
+@pytest.mark.slow
 def test_a_port_that_is_about_to_be_free_is_waited_for(tmp_path):
     """Whoever starts a service right after the last was killed."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
