@@ -57,12 +57,15 @@ define lint_and_test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	@said=$$(mktemp); trap 'rm -f $$said' EXIT; trap 'exit 130' INT; \
+	test -e .venv/compiled || { new=yes; $(BIN)/python .ci/caches.py take; }; \
 	{ nice -n 10 $(BIN)/mypy && nice -n 10 $(BIN)/lint-imports --no-cache; } >$$said 2>&1 & lint=$$!; \
-	test -e .venv/compiled || { \
-	  { nice -n 5 $(BIN)/zen warm >/dev/null 2>&1; touch .venv/compiled; } & \
-	  $(BIN)/pytest -q --collect-only >/dev/null 2>&1; }; \
+	test -z "$$new" || { \
+	  nice -n 5 $(BIN)/zen warm >/dev/null 2>&1 & kernels=$$!; \
+	  $(BIN)/pytest -q --collect-only >/dev/null 2>&1; touch .venv/compiled; }; \
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal $(1); tests=$$?; \
-	wait $$lint; lint=$$?; cat $$said; exit $$((tests || lint))
+	wait $$lint; lint=$$?; cat $$said; \
+	test -z "$$new" || { wait $$kernels; $(BIN)/python .ci/caches.py keep; }; \
+	exit $$((tests || lint))
 endef
 
 test: .venv/dev
