@@ -15,6 +15,7 @@ from zenturio.annotate.scan import read_goals, scan
 from zenturio.errors import InputError
 from zenturio.experiment.signed_ranks import BlockPlan
 from zenturio.query import compare_studies
+from zenturio.record import StudyDefinition
 from zenturio.record.open import open_repository
 from zenturio.study.local_run import run_request
 from zenturio.study.paired import compared, paired_study
@@ -28,7 +29,18 @@ from zenturio.study.paired.compared import (
     run_comparison,
     run_gate,
 )
-from zenturio.study.paired.paired_study import FixedBlocks, MeasuredBlocks, PairedSource
+from zenturio.study.paired.paired_study import (
+    FixedBlocks,
+    MeasuredBlocks,
+    PairedSource,
+    PairedStudy,
+    Version,
+    distinct_labels,
+    label_parameter,
+    labelled,
+    names_of,
+    present_version,
+)
 from zenturio.study.study_request import StudyRequest
 
 PROGRAM = """\
@@ -473,14 +485,6 @@ def test_a_gate_ends_where_a_point_is_worse_and_runs_only_points_without_a_word(
     assert measured.reached == 8
 
 
-@pytest.mark.parametrize(
-    ("text", "plan"),
-    [("8:50", BlockPlan(8, 50)), ("20", BlockPlan(20, 20)), ("1:1", BlockPlan(1, 1))],
-)
-def test_blocks_are_read(text, plan):
-    assert read_blocks(text) == plan
-
-
 def test_the_metric_of_a_comparison_is_that_of_the_first_objective(project):
     application = scan([project / "timed.py"])
     assert PairedOptions().metric_of(application) == "time"
@@ -498,3 +502,97 @@ def test_a_time_is_read_or_refused():
     with pytest.raises(InputError, match="4 points need"):
         PairedOptions(plan=BlockPlan(2, 5)).check_blocks(4)
     PairedOptions(plan=BlockPlan(8, 8)).check_blocks(4)
+
+
+# Versions and the points that all of them have.
+
+
+def versions_of(project, *sets):
+    """A version of the program for each set of n, with other parameters where a name says so."""
+    versions = []
+    for number, text in enumerate(sets):
+        name, _, values = text.partition("=")
+        path = project / f"v{number}.py"
+        changed = PROGRAM.replace("ASSIGN n = { 1, 2 }", f"ASSIGN {name} = {{ {values} }}")
+        path.write_text(changed.replace("n = 1\n", f"{name} = 1\n").replace("n *", f"{name} *"))
+        versions.append(Version(f"label{number}", scan([path])))
+    return tuple(versions)
+
+
+def test_the_points_of_versions_are_those_that_all_have_in_the_order_of_the_last(project):
+    study = PairedStudy("s", versions_of(project, "n=1,2,3,4", "n=2,3,5", "n=5,4,3,2"), "time")
+    assert [point["n"] for point in study.points] == [3, 2]
+    assert [study.can_run(f"label{number}") for number in range(3)] == [True, True, True]
+    assert [point["n"] for point in replace(study, limit=3).points] == [3]
+    assert study.unit == "s"
+    assert replace(study, metric="wtime").unit == "s"
+    study.check_metric()
+    for metric, versions, message in (
+        ("time", ("n=1", "n=2"), "no point in common"),
+        ("time", ("n=1", "m=1"), "other parameters: m, n is not in all of them"),
+        ("time", ("n=1:2000", "n=1:2000"), "2,000 points are too many"),
+    ):
+        with pytest.raises(InputError, match=message):
+            _ = PairedStudy("s", versions_of(project, *versions), metric).points
+    many = PairedStudy("s", versions_of(project, "n=1:2000", "n=1:1001"), "time", limit=1001)
+    assert len(many.points) == 1001
+    exactly = PairedStudy("s", versions_of(project, "n=1:1000", "n=1:1000"), "time")
+    assert len(exactly.points) == 1000
+    with pytest.raises(InputError, match="label0 has no metric 'tim'"):
+        replace(study, metric="tim").check_metric()
+
+
+def test_a_version_can_run_where_it_has_all_points_and_the_metric(project):
+    versions = {v.label: v for v in versions_of(project, "n=1,2", "n=2,1", "n=2", "m=1,2")}
+
+    def version_of(label):
+        if label not in versions:
+            raise InputError("no such commit")
+        return versions[label]
+
+    study = PairedStudy("s", (versions["label0"],), "time", version_of=version_of)
+    runs = {label: study.can_run(label) for label in (*versions, "gone")}
+    assert runs == {
+        "label0": True, "label1": True, "label2": False, "label3": False, "gone": False
+    }  # fmt: skip
+    assert not replace(study, metric="other").can_run("label0")
+    assert replace(study, metric="ctime").can_run("label1")
+
+
+def test_labels_are_told_apart_and_stand_in_a_parameter_that_nobody_has(project):
+    (version,) = versions_of(project, "n=1")
+    other = replace(version, label="other")
+    assert names_of(distinct_labels([version, other, version])) == (
+        "label0", "other", "label0 again"
+    )  # fmt: skip
+    (named,) = versions_of(project, "version=1,2")
+    assert label_parameter([version]) == "version"
+    assert label_parameter([version, named]) == "compared_version"
+    both = labelled(version.application, "label", ["a", "b"])
+    assert [parameter.name for parameter in both.space.parameters] == ["n", "label"]
+    assert [dict(point) for point in both.space] == [
+        {"n": 1, "label": "a"}, {"n": 1, "label": "b"}
+    ]  # fmt: skip
+
+
+def test_what_cannot_be_compared_is_refused(project, repository):
+    repository.open("bare", StudyDefinition())
+    gone = StudyDefinition(notes={"paths": [str(project / "gone.py"), str(project / "timed.py")]})
+    repository.open("moved", gone)
+    (project / "idle.sh").write_text("#ZEN$ PARAM n = { 1 }\n")
+    (project / "stage.sh").write_text('#ZEN$ PARAM n = { 1 }\n#ZEN$ RUN "true"\n')
+    (project / "after.sh").write_text(
+        '#ZEN$ PARAM n = { 1 }\n#ZEN$ RUN "true"\n#ZEN$ AFTER "stage" ON n\n'
+    )
+    for name, message in (
+        ("nowhere", "'nowhere' is neither a study nor a file"),
+        ("bare", "study bare has no annotated files"),
+        ("moved", "study moved was run from .*gone.py, which is gone"),
+        ("idle.sh", "idle says nowhere what to run"),
+        ("after.sh", "after has stages"),
+    ):
+        with pytest.raises(InputError, match=message):
+            present_version(repository, name)
+    version = present_version(repository, "timed.py", ["n={ 7 }"])
+    assert version.label == "timed"
+    assert [dict(point) for point in version.application.space] == [{"n": 7}]
