@@ -519,7 +519,7 @@ def test_a_program_and_other_files_beside_a_stage_are_not_taken_for_it(three):
 def searched(path, engine="random", trials=3, objective="MINIMIZE wtime", **more):
     application = scan(path)
     return run_locally(
-        application, select_points(application.space, limit=0), **more,
+        application, PointSelection.none(application.space), **more,
         search=read_search(engine, [], str(trials), [], 0), goals=read_goals(objective, application),
     )  # fmt: skip
 
@@ -548,6 +548,41 @@ def test_a_point_whose_stage_failed_is_a_failed_trial_and_not_run(three):
     (mesh,) = summary.before
     assert (mesh.ok, mesh.failed, summary.ok, summary.blocked) == (4, 4, 4, 4)
     assert (summary.failed, summary.ended, summary.best.at["n"] <= 2) == (0, "budget", True)
+
+
+CONTINUOUS = """\
+#ZEN$ PARAM x = { UNIFORM(0, 1) }
+#ZEN$ PARAM y := 2 * x
+#ZEN$ OUTPUT "out"
+"""
+CHAIN = {
+    "first.sh": CONTINUOUS + '#ZEN$ RUN "echo {x} > out"\n',
+    "second.sh": CONTINUOUS
+    + '#ZEN$ AFTER "first" ON x, y\n#ZEN$ PARAM n = { 1:2 }\n#ZEN$ RUN "cat first/out > out"\n',
+    "third.sh": CONTINUOUS.replace('#ZEN$ OUTPUT "out"\n', "")
+    + '#ZEN$ AFTER "second" ON x, n\n#ZEN$ PARAM n = { 1:2 }\n#ZEN$ PARAM m = { 1:9 }\n'
+    '#ZEN$ METRIC got FROM stdout REGEX "(\\S+)"\n#ZEN$ RUN "cat second/out"\n',
+}
+
+
+def test_a_search_goes_through_continuous_parameters_of_earlier_stages(three):
+    for name, text in CHAIN.items():
+        (three / name).write_text(text)
+    summary = searched("third.sh", "hill", trials=7, objective="MINIMIZE (got - 0.3) ** 2 + m")
+    values = [key[0] for key in told("third", "got")]
+    assert [float(got) for got in told("third", "got").values()] == pytest.approx(values)
+    first, second = summary.before
+    assert (first.ok, summary.ok, summary.ended) == (len(set(values)), 7, "budget")
+    again = searched("third.sh", "hill", trials=7, objective="MINIMIZE (got - 0.3) ** 2 + m")
+    assert (again.cached, again.ok, again.before[1].cached) == (7, 0, second.ok)
+
+    (three / "second.sh").write_text(CHAIN["second.sh"].replace("ON x, y", ""))
+    with pytest.raises(AnnotationError, match="stage first has a continuous parameter") as error:
+        searched("third.sh", trials=3)
+    assert error.value.diagnostics[0].hint == "name all of its parameters: ON x"
+    (three / "second.sh").write_text(CHAIN["second.sh"].replace("(0, 1)", "(2, 3)"))
+    with pytest.raises(AnnotationError, match="stage second has no experiment where x ="):
+        searched("third.sh", trials=3)
 
 
 def test_a_search_that_ends_early_leaves_nothing_waiting(three):

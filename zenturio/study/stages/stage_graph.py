@@ -20,12 +20,12 @@ from typing import Any, NamedTuple
 from zenturio.annotate.file_selection import SIDE, is_study, may_have_directives
 from zenturio.annotate.model import After, Application
 from zenturio.annotate.scan import scan
-from zenturio.errors import AnnotationError, InputError, did_you_mean
+from zenturio.errors import AnnotationError, InputError, SpaceError, did_you_mean
 from zenturio.experiment import Experiment, ExperimentGenerator, Outcome
 from zenturio.experiment.experiment import SUCCEEDED
 from zenturio.experiment.identity import framed_digest, recall_versions
 from zenturio.expression.scalar_functions import text_of
-from zenturio.space import Point, Zip
+from zenturio.space import Continuous, Point, Zip
 from zenturio.study.driver.experiment_source import PointSelection, select_points
 from zenturio.study.driver.in_flight import Inbox, SourceChanged
 
@@ -110,6 +110,9 @@ def _space_texts(application: Application) -> list[str]:
     texts = [str(repeat.count), *([repeat.until.text] if repeat.until else [])]
     for parameter in space.dimensions:
         domain = parameter.domain
+        if isinstance(domain, Continuous):
+            texts += [parameter.name, str(domain)]
+            continue
         size = domain.size if domain is not None else 0
         indices = range(size) if size <= MAX_LISTED else (0, size - 1)
         texts += [parameter.name, str(size)]
@@ -359,7 +362,7 @@ class StageGraph:
         if not is_new:
             return
         for link in stage.links:
-            parents = self._linked(link).get(self._cut(node, link.on), {})
+            parents = self._awaited_nodes(link, node)
             for parent, parent_points in parents.items():
                 if parent not in self._states:
                     self._grow(parent, parent_points)
@@ -374,6 +377,30 @@ class StageGraph:
             else:
                 self._fresh[node.stage].append(node)
             self._inboxes[node.stage].put(SourceChanged())
+
+    def _awaited_nodes(
+        self, link: StageLink, node: StageNode
+    ) -> dict[StageNode, list[NumberedPoint]]:
+        """Return the nodes of the earlier stage of *link* that *node* waits for."""
+        earlier = self.stages[link.stage].application
+        values = self._cut(node, link.on)
+        if earlier.space.finite:
+            return self._linked(link).get(values, {})
+        names = [parameter.name for parameter in earlier.space.dimensions]
+        if missing := [name for name in names if name not in link.on]:
+            raise AnnotationError(
+                f"stage {earlier.name} has a continuous parameter, so nobody can list its points",
+                place=link.after.place,
+                hint=f"name all of its parameters: ON {', '.join((*link.on, *missing))}",
+            )
+        agreed = dict(zip(link.on, values, strict=True))
+        try:
+            point = earlier.space.find({name: agreed[name] for name in names})
+        except SpaceError:
+            return {}
+        parent = self.node(link.stage, point)
+        is_agreed = self._cut(parent, link.on) == values  # what is derived may be another value
+        return {parent: [(earlier.space.number(point), point)]} if is_agreed else {}
 
     def _linked(self, link: StageLink) -> dict[Key, dict[StageNode, list[NumberedPoint]]]:
         """Return the nodes of the earlier stage of *link* by the values that must agree."""
