@@ -14,7 +14,13 @@ from zenturio.schedule.algorithm import describe, make
 from zenturio.schedule.generators.generator import generate
 from zenturio.schedule.generators.papers import Gee, MaxDo
 from zenturio.schedule.model.plan import check, faults
-from zenturio.schedule.model.platform import LoadStep, Platform, PlatformMachine, identical
+from zenturio.schedule.model.platform import (
+    LoadStep,
+    NetworkLink,
+    Platform,
+    PlatformMachine,
+    identical,
+)
 from zenturio.schedule.model.problem import Problem
 from zenturio.schedule.model.workflow import Workflow, WorkflowTask
 from zenturio.schedule.online.policies import OnlineSimulation
@@ -255,6 +261,19 @@ def test_the_bound_knows_that_work_cannot_be_done_before_it_arrives():
     )
     fast = Platform("fast", (PlatformMachine("m", 3.0), PlatformMachine("n", 1.0)))
     assert OnlineSimulation(stream((wide, 0)), fast).play("fcfs").lower_bound == 6
+
+
+def test_the_bound_knows_transfers_between_tasks_that_cannot_share_a_machine():
+    machines = (
+        PlatformMachine("a", tags=frozenset("a")),
+        PlatformMachine("b", tags=frozenset("b")),
+    )
+    apart = Platform("apart", machines, default=NetworkLink("", "", 2.0))
+    pair = Workflow.of(
+        "pair", [WorkflowTask("p", 3, tag="a"), WorkflowTask("q", 4, tag="b")], [("p", "q", 10)]
+    )
+    found = OnlineSimulation(stream((pair, 0), (pair, 50)), apart).play("fcfs")
+    assert found.lower_bound == found.makespan == 50 + 3 + 5 + 4
 
 
 def test_a_machine_that_changes_is_shared_as_well():

@@ -114,6 +114,21 @@ def _computed(problem: Problem) -> LowerBounds:
     )
 
 
+def critical_bound(problem: Problem, release: Floats) -> float:
+    """Return the longest way from a task's *release* to the end of all that waits for it.
+
+    A lower bound of when all tasks have ended, if none starts before its release.
+    """
+    from zenturio.schedule.kernels.lower_bounds import fill_bounds_of_tasks  # noqa: PLC0415 - Numba
+
+    kinds = _machine_kinds(problem)
+    forth, back = _links(problem, kinds, np.zeros(problem.tasks), None)
+    group, fits = problem.group.astype(np.int64), np.isfinite(kinds.pace)[problem.row]
+    heads, tails = np.empty((2, *fits.shape))
+    forth = forth._replace(floor=np.ascontiguousarray(release, np.float64))
+    return float(fill_bounds_of_tasks(kinds, forth, back, group, fits, heads, tails))
+
+
 def _longest_refuted(
     bound: float, kinds: MachineKinds, forth: KindLinks, back: KindLinks, group: Any, fits: Any
 ) -> float:

@@ -25,6 +25,7 @@ from zenturio.schedule.formats.plan_json import plan_facts
 from zenturio.schedule.generators.generator import instance_of
 from zenturio.schedule.generators.papers import Gee, MaxDo, PipeAlign
 from zenturio.schedule.model.loops import LoopIterations, unrolled
+from zenturio.schedule.model.lower_bounds import critical_bound
 from zenturio.schedule.model.plan import Plan
 from zenturio.schedule.model.platform import Platform, identical
 from zenturio.schedule.model.problem import Instance, Problem
@@ -535,7 +536,8 @@ def stream_lower_bound(stream: WorkflowStream, problem: Problem) -> float:
     """Return a lower bound of the makespan under any policy.
 
     The work that arrives from some time on cannot end before all machines together have done it,
-    and a workflow cannot end before its longest path. If machines differ, each counts with its mean
+    and a workflow cannot end before its longest path, with transfers between what cannot share a
+    machine. If machines differ, each counts with its mean
     speed, and every task is taken at its best, so the bound remains valid.
     """
     fits = np.isfinite(problem.pace)
@@ -551,12 +553,18 @@ def stream_lower_bound(stream: WorkflowStream, problem: Problem) -> float:
 
 
 def _latest_path_end(stream: WorkflowStream, problem: Problem) -> float:
-    """Return when the last workflow would end, each task on its fastest machine."""
+    """Return when the last workflow would end, each task on its fastest machine.
+
+    What does not share a machine waits for its data.
+    """
     from zenturio.schedule.static.list_scheduling import upward_ranks  # noqa: PLC0415 - loads Numba
 
+    arrivals = stream.arrivals[stream.owner]
+    if problem.latency.any() or (problem.slowness.any() and problem.workflow.data.any()):
+        return critical_bound(problem, arrivals)
     times = problem.work * problem.pace.min(axis=1)[problem.row]
     path_lengths = upward_ranks(problem, times, np.zeros(len(problem.workflow.data)))
-    return float((stream.arrivals[stream.owner] + path_lengths).max())
+    return float((arrivals + path_lengths).max())
 
 
 def _counts_over_time(rises: Floats, falls: Floats) -> tuple[Floats, CountSeries]:
