@@ -5,7 +5,16 @@ import pytest
 
 import zenturio as zen
 from zenturio.errors import InputError
-from zenturio.search import Budget, Directions, SearchLoop, SearchProblem, StopRules, drive, make
+from zenturio.search import (
+    Budget,
+    Directions,
+    SearchLoop,
+    SearchProblem,
+    StopRules,
+    Trial,
+    drive,
+    make,
+)
 
 SPACE = zen.Space(a=range(30), b=range(30), c=range(30), kind=["u", "v", "w"])
 
@@ -78,3 +87,20 @@ def test_a_compiled_objective_takes_no_known_points():
     numba = pytest.importorskip("numba")
     with pytest.raises(InputError, match="no known points"):
         zen.search(SPACE, numba.njit(lambda row: 1.0), known={SPACE.point(0): 1.0})
+
+
+def test_of_many_known_points_a_model_takes_the_best_some_of_all_ranks_and_every_trial():
+    known = known_points(200)
+    task = SearchProblem(SPACE, budget=30, slots=1)
+    engine = make("model", task)
+    engine.tell(Trial(point, (score,)) for point, score in sorted(known.items(), key=str))
+    for _ in range(12):
+        (point,) = engine.ask(1)
+        engine.tell([Trial(point, (cost(point),))])
+    _, losses = engine.evaluated_rows()
+    chosen = engine._training(losses)
+    ranks = np.argsort(np.argsort(losses[:180]))[chosen[chosen < 180]]
+    assert sorted(ranks)[:30] == list(range(30))
+    assert len(ranks) == 60
+    assert np.diff(sorted(ranks)[29:]).max() <= 6
+    assert chosen[60:].tolist() == list(range(180, len(losses)))

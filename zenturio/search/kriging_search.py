@@ -183,6 +183,9 @@ ROUNDS = 4
 """Generations of candidates, each made from the best of the one before."""
 FINEST, COARSEST = 1e-6, 0.01
 """Limits of the share of a continuous range by which two points of one search differ."""
+MOST_KNOWN = 60
+"""Known points in the model: half of them are the best ones, the others are spread over all ranks.
+With hundreds a model takes roughness for noise, and proposes points among those that it knows."""
 POOL = 20
 """The number of best rows from which new candidates are made."""
 BRANCH_CHANCE = 0.25
@@ -255,6 +258,8 @@ class KrigingSearch(GeneratorEngine):
         genome = self.genome
         self._model = GaussianProcess(Features(genome.sizes, genome.ordered, genome.optional))
         self._fitted_at = 0
+        self._known = 0
+        """How many of the evaluated points were known when the search began."""
 
     @property
     def starts(self) -> int:
@@ -272,6 +277,7 @@ class KrigingSearch(GeneratorEngine):
         return lag_for(self.problem)
 
     def walk(self) -> SearchGenerator:
+        self._known = len(self.evaluated)
         unknown = self.starts - len(self.evaluated)
         if unknown > 0:
             yield self.genome.scatter(self.rng, unknown)
@@ -285,11 +291,12 @@ class KrigingSearch(GeneratorEngine):
         if len(rows) < FEWEST:
             return self._anything()
         model = self._model
-        selected = select_training(losses, self._settings.memory)
+        selected = self._training(losses)
         costs = log_levels(losses[selected])
-        if len(rows) >= REFIT_FACTOR * self._fitted_at:
+        size = len(rows) - max(self._known - MOST_KNOWN, 0)
+        if size >= REFIT_FACTOR * self._fitted_at:
             model.learn(rows[selected], costs)
-            self._fitted_at = len(rows)
+            self._fitted_at = size
         model.fit(rows[selected], costs)
         pending = self.rows_of(self.unanswered)
         if len(pending):
@@ -298,8 +305,20 @@ class KrigingSearch(GeneratorEngine):
         branch = self._branch(best, pending)
         if branch is not None:
             best = best[self._is_in(branch, best)]
-        others = np.concatenate([rows[selected], pending])
+        others = np.concatenate([rows, pending])
         return self._candidate(model, best[:POOL], others, branch)
+
+    def _training(self, losses: Reals) -> Ints:
+        """Return which of the evaluated points enter the model."""
+        memory = self._settings.memory
+        few = min(MOST_KNOWN, memory // 2)
+        if self._known <= few:
+            return select_training(losses, memory)
+        ranked = np.argsort(losses[: self._known], kind="stable")
+        best, others = ranked[: few // 2], ranked[few // 2 :]
+        spread = others[np.linspace(0, len(others) - 1, few - len(best)).astype(np.int64)]
+        trials = self._known + select_training(losses[self._known :], memory - few)
+        return np.sort(np.concatenate([best, spread, trials]))
 
     def evaluated_rows(self) -> tuple[Ints, Reals]:
         """Return the rows and losses of all trials, those of other engines included."""
