@@ -20,6 +20,7 @@ from zenturio.schedule.static.exact import CpSatNeighbourhoods
 from zenturio.schedule.static.genetic import (
     GeneticScheduler,
     GeneticSchedulerSettings,
+    default_evaluations,
 )
 from zenturio.schedule.static.insertion import Tabu, can_insert, search_in_threads
 from zenturio.schedule.static.list_scheduling import heft
@@ -38,10 +39,9 @@ _QUICK_TASKS = 100
 _FIRST_SHARE = 0.4
 """Share of the time for the first search, before the solver."""
 _EVOLVED_SHARE = 0.5
-"""Share of ga in the time for a search where tabu sees little of what a move does: without
-transfers most moves change nothing, and where transfers hold machines it only estimates."""
-_EVOLVED_SHARE_OF_SHARED = 0.25
-"""Share of ga where tasks share machines; where each core runs its own tasks, ga has none."""
+"""Share of ga in the time for a search without transfers: there most moves change nothing."""
+_EVOLVED_SHARE_OF_STAGED = 0.7
+"""The same where transfers hold machines: tabu only estimates what a move does."""
 _SOLVER_SHARE = 0.7
 """Share of the rest for the solver, before further searches."""
 _MIN_SOLVER_SECONDS = 1.5
@@ -65,12 +65,12 @@ class Portfolio:
 
     With a limit (zen schedule --within 10s), the list algorithms start it, tabu searches on all
     cores improve their plans, and from two seconds on CP-SAT goes on: first with all of a small
-    workflow, then with one neighbourhood of the best plan after the other. Where tasks share
-    machines, or no data pass between them, ga goes before tabu. Where transfers share links
+    workflow, then with one neighbourhood of the best plan after the other. Where no data pass
+    between tasks, or transfers hold machines, ga goes before tabu. Where transfers share links
     (capacity, network), plans are played, and the one that is shortest then is returned, with its
-    time (notes: played).
-    Without OR-Tools (extra exact), searches start again with other seeds. Never worse than a list
-    algorithm (for up to 5000 tasks; dcp and xdcp up to 500). With a limit, runs may differ. For
+    time (notes: played). Without OR-Tools (extra exact), searches start again with other seeds.
+    Never worse than a list algorithm (for up to 5000 tasks; dcp and xdcp up to 500; beyond 100
+    tasks, those for which there is time). With a limit, runs may differ. For
     every workflow whose plan is worth the time. Not for a million tasks: use heft. Cost: the time
     limit; without it that of ga and tabu. The parts have their own sources; the neighbourhoods
     follow P. Shaw: Using constraint programming and local search methods to solve vehicle routing
@@ -118,9 +118,9 @@ _MAX_PLAYED = 12
 def _evolved_share(problem: Problem) -> float:
     if not can_insert(problem):
         return 1.0
-    if problem.staged or not problem_arrays(problem).moves:
+    if not problem_arrays(problem).moves:
         return _EVOLVED_SHARE
-    return 0.0 if problem.resources is None else _EVOLVED_SHARE_OF_SHARED
+    return _EVOLVED_SHARE_OF_STAGED if problem.staged else 0.0
 
 
 class _PlanSearch:
@@ -131,9 +131,11 @@ class _PlanSearch:
         self._seconds = seconds
         self._problem = problem
         self._seed = seed
-        self.improved: list[str] = []
+        self.improved = ["heft"]
         """The algorithm of each plan that was better than all before it."""
-        self.best = self._timed_heft()
+        self._decoding_seconds = 1 / default_evaluations(problem)
+        self.best = heft(problem)
+        self._plans = [self.best]
         self.bound = min(lower_bound(problem), self.best.makespan)
 
     @property
@@ -181,14 +183,6 @@ class _PlanSearch:
     @property
     def _is_optimal(self) -> bool:
         return self.best.makespan <= self.bound * (1 + 1e-12)
-
-    def _timed_heft(self) -> Plan:
-        began = monotonic()
-        plan = heft(self._problem)
-        self._decoding_seconds = max(monotonic() - began, 1e-6)
-        self._plans = [plan]
-        self.improved.append("heft")
-        return plan
 
     def _add(self, plan: Plan) -> None:
         self._plans.append(plan)
