@@ -106,7 +106,7 @@ def _replace(target: Path, pieces: Iterable[bytes]) -> None:
 
 
 def make_folder(base: Path, *names: str, mode: int = 0o777) -> Path:
-    """Return the folder *names*, each in the one before, below *base*; what is missing is created.
+    """Create the nested folders *names* below *base* where they are missing; return the innermost.
 
     Links below *base* are not followed: a project that came from others could have zenturio write
     elsewhere by them. They are refused with a SafetyError.

@@ -1,6 +1,6 @@
 """Regular expressions in bounded time, whoever wrote them and whatever the text.
 
-RE2 matches in time that grows with the text alone. Where it cannot be installed (Python 3.15,
+RE2 matches in time linear in the length of the text. Where it cannot be installed (Python 3.15,
 musl), the package *regex* matches the same patterns, with a limit of time for each search: it
 backtracks. A pattern is translated for it, so that it means there what it means to RE2; what RE2
 refuses is refused by both.
@@ -21,7 +21,7 @@ _MOST_REPEATS = 1000
 
 
 class PatternError(Exception):
-    """A pattern that RE2 cannot read; the text is the reason, in RE2's words."""
+    """A pattern that RE2 cannot read; the text is RE2's message."""
 
 
 class SlowPatternError(InputError):
@@ -233,7 +233,7 @@ _ASSERTIONS = {
 def translated(pattern: str) -> str:
     """Return *pattern*, written for RE2, as the package regex has to read it.
 
-    PatternError, in RE2's words, for what RE2 refuses.
+    Raise PatternError with RE2's message for what RE2 refuses.
     """
     return _Translator(pattern).translate()
 

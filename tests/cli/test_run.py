@@ -161,7 +161,7 @@ def test_what_an_experiment_says_is_followed_while_it_runs(speaking):
 def test_what_an_experiment_has_said_is_shown_while_it_runs(speaking):
     folder, digest, _ = speaking
     told = zen("logs", digest, cwd=folder)
-    while not told.out:
+    while "aside" not in told.err or not told.out:
         told = zen("logs", digest, cwd=folder)
     assert (told.out, told.err) == (
         "began\n",

@@ -39,7 +39,7 @@ def add_to(app: typer.Typer) -> None:
 def plot(
     study: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[STUDY]...", help="Study to draw; several have one colour each."),
+        typer.Argument(metavar="[STUDY]...", help="Study to draw; each of several gets a colour."),
     ] = None,
     kind: Annotated[
         str,

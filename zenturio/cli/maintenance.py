@@ -373,7 +373,7 @@ def prune(
 ) -> None:
     """Show what can be removed; remove it with --yes.
 
-    Removes kept folders, builds, and the studies that are named.
+    Removes kept folders, builds, and the studies that you name.
 
     Examples: zen prune; zen prune matmul --yes
     """

@@ -196,7 +196,7 @@ Observe = Annotated[
     typer.Option(
         "--observe",
         metavar="NAME",
-        help="Tell this plug-in of each transition of an experiment; may be repeated.",
+        help="Report each change of state of an experiment to this observer; may be repeated.",
     ),
 ]
 MachineKind = Annotated[

@@ -58,7 +58,7 @@ def _plain(value: Any) -> Any:
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[Any]], *, right: str = "") -> None:
-    """Print aligned columns; those whose letter in *right* is ``r`` stand to the right."""
+    """Print aligned columns; those whose letter in *right* is ``r`` are right-aligned."""
     cells = [[one_line("" if value is None else str(value)) for value in row] for row in rows]
     titles = [one_line(head) for head in heads]
     widths = [max(map(len, column)) for column in zip(titles, *cells, strict=True)]

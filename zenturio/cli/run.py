@@ -75,7 +75,7 @@ def run(
         ),
     ] = False,
     join: Annotated[
-        bool, typer.Option(help="Join the drivers that run the study already.")
+        bool, typer.Option(help="Share the study with the drivers that run it already.")
     ] = False,
     keep: Annotated[
         str, typer.Option(metavar="always|failed|never", help="Keep the folders of experiments.")

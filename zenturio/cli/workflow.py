@@ -20,7 +20,8 @@ SHOWN = 12
 """Maximum number of programs listed; --json prints all."""
 
 Settings = Annotated[
-    list[str] | None, typer.Argument(metavar="NAME=VALUE...", help="Settings of a generator.")
+    list[str] | None,
+    typer.Argument(metavar="NAME=VALUE...", help="Settings of a generator, such as tasks=50."),
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of a generator.")]
 Out = Annotated[
@@ -29,7 +30,9 @@ Out = Annotated[
 Form = Annotated[
     str,
     typer.Option(
-        "--format", metavar="json|wfformat|stg|dot", help="Format, regardless of the ending."
+        "--format",
+        metavar="json|wfformat|stg|dot",
+        help="Format of the file; default: by its ending.",
     ),
 ]
 

@@ -180,7 +180,7 @@ class RowSource(Protocol):
 
 
 class RowBlock:
-    """A stretch of the caller's columns; each is looked at when it is asked for, once."""
+    """A slice of the caller's columns; each is read at its first use."""
 
     def __init__(self, source: Mapping[Key, Array], start: int, stop: int) -> None:
         self.source = source

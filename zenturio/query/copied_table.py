@@ -303,7 +303,7 @@ class CopiedTable:
         return cells
 
     def _truth(self, node: SyntaxNode) -> tuple[Array, Array]:
-        """In which rows a condition holds, and in which it does not; in others it has no answer."""
+        """Return in which rows a condition is true, and in which false; elsewhere it is NULL."""
         match node:
             case Logic("and" | "or" as word, operands):
                 parts = [self._truth(part) for part in operands]

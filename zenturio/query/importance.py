@@ -365,7 +365,7 @@ def _within(y: Floats, group: Ints) -> float:
 
 
 def _tail(effect: float, error: float, above: int, below: int, scale: float) -> float:
-    """How likely a ratio of mean squares is at least as large where there is no effect."""
+    """Return the p-value of a ratio of mean squares, by the F distribution."""
     rounding = 1e-12 * scale
     if effect <= rounding:
         return 1.0

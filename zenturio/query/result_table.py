@@ -265,7 +265,7 @@ def json_value(value: Any) -> Any:
 
 
 def to_markdown(result: ResultTable) -> str:
-    """A table whose numbers stand to the right."""
+    """A table whose numbers are right-aligned."""
     sides = ["--:" if right else "---" for right in _right(result)]
     lines = [result.heads, sides, *display_rows(result.rows)]
     return "".join(f"| {' | '.join(map(_markdown, line))} |\n" for line in lines)

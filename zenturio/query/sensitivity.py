@@ -100,11 +100,11 @@ class FactorShare:
 
 @dataclass(frozen=True)
 class ShapleyEffect:
-    """The part of a metric's variance that is due to one parameter, whatever it is tied to."""
+    """A parameter's part of a metric's variance, also where parameters correlate."""
 
     parameter: str
     share: float
-    """With its part of each interaction, and of what it shares with parameters tied to it."""
+    """With its part of each interaction, and of what correlated parameters share."""
     interval: Interval
 
     @property

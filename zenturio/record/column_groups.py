@@ -185,7 +185,7 @@ class GroupedValues:
         return counts
 
     def _summed(self, terms: Callable[[Array, Array], Array]) -> Array:
-        """Of each group the sum of the *terms* that are made of values and groups."""
+        """Return the sum of the *terms* of each group, which are made of values and groups."""
 
         def of_part(part: slice, cells: Array) -> Array:
             answers = terms(self._values[part], cells)

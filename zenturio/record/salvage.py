@@ -376,7 +376,7 @@ class RecognisedTables:
         )
 
     def _fitting(self, top: int) -> list[TableShape]:
-        """Return the shapes that all rows of a tree have, as far as they are looked at."""
+        """Return the shapes that fit all rows of a sample of a tree."""
         sample = list(islice(self._rows(top), SAMPLE))
         return [s for s in self._known if sample and all(map(s.fits, sample))]
 

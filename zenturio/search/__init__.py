@@ -68,7 +68,7 @@ __all__ = [
 
 
 class _Room(ModuleType):
-    """``zen.search`` is both this room and the function in it."""
+    """``zen.search`` is both this package and the function in it."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> SearchResult:
         return search(*args, **kwargs)

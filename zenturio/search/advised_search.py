@@ -198,7 +198,7 @@ def rank_correlation(pairs: Reals) -> float:
 
 def _mean_ranks(values: Reals) -> Reals:
     """Return the rank of each value; equal ones share the mean of theirs."""
-    # As `experiment.aggregates.mean_ranks`, which is in a room above this one.
+    # As `experiment.aggregates.mean_ranks`, which is in a package above this one.
     _, of, counts = np.unique(values, return_inverse=True, return_counts=True)
     ends = np.cumsum(counts)
     ranks: Reals = (ends - (counts - 1) / 2)[of.ravel()]

@@ -156,7 +156,7 @@ class CpuFiles(NamedTuple):
 class MachineLoad:
     """Reads what a machine does, before and after a run; a place has one for each slot.
 
-    The files stay open, so that a sample costs some ten microseconds.
+    The files stay open, so that a sample costs about ten microseconds.
     """
 
     def __init__(self, proc: str = PROC, sys: str = SYS, *, nvml: str = NVML) -> None:

@@ -46,7 +46,7 @@ _POLL_SECONDS = 0.2
 
 @dataclass(frozen=True)
 class PilotOptions(BatchOptions):
-    """Which workers stay, where a batch system can have them as jobs."""
+    """Settings of pilots: jobs whose worker stays and runs one experiment after the other."""
 
     pilots: Literal["auto", "never", "always"] = setting(
         "auto", "whether short experiments go to workers of Dask that stay, which are jobs too"

@@ -325,7 +325,7 @@ _PROGRESS_FRACTION = 0.01
 
 
 class AttemptAgent:
-    """Sees one job through an attempt at a host."""
+    """Runs one attempt of a job at a host."""
 
     def __init__(self, services: AttemptServices, job: HostJob, host: RemoteHost) -> None:
         self._services = services

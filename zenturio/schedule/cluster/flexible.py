@@ -137,11 +137,11 @@ class _Flexible:
 class MoldableJobs(_Flexible):
     """Start each job on its share of what is free, and never change it (moldable jobs).
 
-    Jobs start in the order of submission; those that wait share the free processors evenly,
-    within the bounds of each job. For programs that take their number of
-    processors when they start. Not for jobs that need exactly what they ask for: use easy. Cost:
-    events x running jobs. W. Cirne, F. Berman: Using moldability to improve the performance of
-    supercomputer jobs. JPDC 62(10), 2002, in a simpler form.
+    Jobs start in the order of submission; those that wait share the free processors evenly, within
+    the bounds of each job. Good for programs that take their number of processors when they start.
+    Not good for jobs that need exactly what they ask for: use easy. Cost: events x running jobs. W.
+    Cirne, F. Berman: Using moldability to improve the performance of supercomputer jobs. JPDC
+    62(10), 2002, in a simpler form.
     """
 
     def allot(self, cluster: FlexibleCluster) -> dict[int, int]:
@@ -161,10 +161,10 @@ class MalleableJobs(_Flexible):
     """Share all processors evenly among the jobs, whenever one comes or goes (malleable jobs).
 
     Running jobs shrink so that those that wait can start, in the order of submission, and grow when
-    others end (equipartition). For programs that can change their number of processors at any time,
-    for changes cost nothing here. Not for others: use moldable-jobs. Cost: events x running jobs.
-    C. McCann, R. Vaswani, J. Zahorjan: A dynamic processor allocation policy for multiprogrammed
-    shared-memory multiprocessors. ACM TOCS 11(2), 1993.
+    others end (equipartition). Good for programs that can change their number of processors at any
+    time, for changes cost nothing here. Not good for others: use moldable-jobs. Cost: events x
+    running jobs. C. McCann, R. Vaswani, J. Zahorjan: A dynamic processor allocation policy for
+    multiprogrammed shared-memory multiprocessors. ACM TOCS 11(2), 1993.
     """
 
     def allot(self, cluster: FlexibleCluster) -> dict[int, int]:

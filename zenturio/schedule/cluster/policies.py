@@ -73,8 +73,8 @@ class _Queue:
 class Fifo(_Queue):
     """Start jobs in the order of submission, and nothing before the first that waits (FIFO).
 
-    Easy to understand, and the baseline. Not for jobs of different widths: processors idle in front
-    of each wide job. Cost: one step for each job. Folklore.
+    Easy to understand, and the baseline. Not good for jobs of different widths: processors idle in
+    front of each wide job. Cost: one step for each job. Folklore.
     """
 
     def start(self, cluster: Cluster) -> Iterable[int]:
@@ -102,11 +102,11 @@ class Easy(_Queue):
 class Conservative(_Queue):
     """Start a job early only if it delays none that was submitted before it (conservative).
 
-    For clusters that tell users when their jobs will start at the latest. At each event all waiting
-    jobs are planned again by their estimates, in the order of submission. Mostly longer waits than
-    easy. Cost: events x waiting jobs x running jobs. A. Mu'alem, D. Feitelson: Utilization,
-    predictability, workloads, and user runtime estimates in scheduling the IBM SP2 with
-    backfilling. IEEE TPDS 12(6), 2001.
+    Good for clusters that tell users when their jobs will start at the latest. At each event all
+    waiting jobs are planned again by their estimates, in the order of submission. Mostly longer
+    waits than easy. Cost: events x waiting jobs x running jobs. A. Mu'alem, D. Feitelson:
+    Utilization, predictability, workloads, and user runtime estimates in scheduling the IBM SP2
+    with backfilling. IEEE TPDS 12(6), 2001.
     """
 
     def start(self, cluster: Cluster) -> Iterable[int]:
@@ -180,9 +180,9 @@ class FairShareSettings:
 class FairShare(_Queue):
     """Start the jobs of those users first who have used least; others may overtake as in EASY.
 
-    The processor seconds of a user count less and less with time. For clusters that many users
-    share. Not where deadlines matter. Cost: jobs x waiting jobs, sorted. J. Kay, P. Lauder: A fair
-    share scheduler. CACM 31(1), 1988.
+    The processor seconds of a user count less and less with time. Good for clusters that many users
+    share. Not good where deadlines matter. Cost: jobs x waiting jobs, sorted. J. Kay, P. Lauder: A
+    fair share scheduler. CACM 31(1), 1988.
     """
 
     Settings = FairShareSettings
@@ -224,8 +224,8 @@ class PrioritySettings:
 class Priority(_Queue):
     """Start jobs by their length or width; others may overtake as in EASY.
 
-    Shortest first has the lowest mean wait. Not where large jobs must not starve: they may wait for
-    ever while others arrive. Cost: jobs x waiting jobs, sorted. Folklore.
+    Shortest first has the lowest mean wait. Not good where large jobs must not starve: they may
+    wait for ever while others arrive. Cost: jobs x waiting jobs, sorted. Folklore.
     """
 
     Settings = PrioritySettings

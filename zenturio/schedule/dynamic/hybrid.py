@@ -243,10 +243,11 @@ class HybridSettings:
 class Hybrid:
     """Replan the rest of a workflow at each event, and migrate tasks that break their contracts.
 
-    For machines whose load changes, and for workflows with loops. Where nothing changes it equals
-    the static algorithm, at a higher cost. A task that migrates starts from the beginning. Cost:
-    one or two static plans for each event, or for each interval. R. Prodan, T. Fahringer: Dynamic
-    scheduling of scientific workflow applications on the grid: a case study. SAC 2005, section 5.
+    Good for machines whose load changes, and for workflows with loops. Where nothing changes it
+    equals the static algorithm, at a higher cost. A task that migrates starts from the beginning.
+    Cost: one or two static plans for each event, or for each interval. R. Prodan, T. Fahringer:
+    Dynamic scheduling of scientific workflow applications on the grid: a case study. SAC 2005,
+    section 5.
     """
 
     kind: ClassVar[Kind] = "dynamic"

@@ -155,11 +155,11 @@ class LazySettings:
 class Lazy:
     """Send each ready task to the processor where it finishes first, one at a time.
 
-    For machines whose behaviour cannot be predicted, and as the baseline that a static plan must
-    beat. Not for workflows with a critical path: it sees only ready tasks, and data leave only when
-    their task is sent. Cost: tasks x processors. R. Prodan, T. Fahringer: Dynamic scheduling of
-    scientific workflow applications on the grid: a case study. SAC 2005, section 5: "a lazy
-    just-in-time approach".
+    Good for machines whose behaviour cannot be predicted, and as the baseline that a static plan
+    must beat. Not good for workflows with a critical path: it sees only ready tasks, and data leave
+    only when their task is sent. Cost: tasks x processors. R. Prodan, T. Fahringer: Dynamic
+    scheduling of scientific workflow applications on the grid: a case study. SAC 2005, section 5:
+    "a lazy just-in-time approach".
     """
 
     kind: ClassVar[Kind] = "just-in-time"
@@ -206,10 +206,10 @@ class Lazy:
 class MasterSlave:
     """Send the next ready task of each layer to the next idle processor (M-S).
 
-    For parameter sweeps on shared, unpredictable machines: nothing needs to be known. Not where a
-    long task waits for a few tasks of a large layer: these run in their order. Cost: tasks x ready
-    tasks. T. Ma, R. Buyya: Critical-path and priority based algorithms for scheduling workflows
-    with parameter sweep tasks on global grids. SBAC-PAD 2005, section III-B.
+    Good for parameter sweeps on shared, unpredictable machines: nothing needs to be known. Not good
+    where a long task waits for a few tasks of a large layer: these run in their order. Cost: tasks
+    x ready tasks. T. Ma, R. Buyya: Critical-path and priority based algorithms for scheduling
+    workflows with parameter sweep tasks on global grids. SBAC-PAD 2005, section III-B.
     """
 
     kind: ClassVar[Kind] = "just-in-time"
@@ -253,10 +253,10 @@ class MasterSlave:
 class PriorityMasterSlave(MasterSlave):
     """As M-S, but prefer tasks whose siblings have already ended (pM-S).
 
-    For parameter sweeps in which tasks wait for several of the layer above. Equals M-S where each
-    waits for one. Cost: tasks x (tasks + edges). T. Ma, R. Buyya: Critical-path and priority based
-    algorithms for scheduling workflows with parameter sweep tasks on global grids. SBAC-PAD 2005,
-    section III-B.
+    Good for parameter sweeps in which tasks wait for several of the layer above. Equals M-S where
+    each waits for one. Cost: tasks x (tasks + edges). T. Ma, R. Buyya: Critical-path and priority
+    based algorithms for scheduling workflows with parameter sweep tasks on global grids. SBAC-PAD
+    2005, section III-B.
     """
 
     name: ClassVar[str] = "pm-s"

@@ -53,13 +53,13 @@ class CpaSettings:
 class Cpa:
     """Add nodes on the critical path while it outweighs the area, then submit by rank (CPA).
 
-    For short makespans at once, and the one to try first. Not where cost matters: moldable-global
-    weighs it. Cost: tasks x nodes steps, each a walk over the workflow: a second for a thousand
-    tasks, half a minute for ten thousand; as published, a third of that. A. Radulescu, A. van
-    Gemund: A low-cost approach towards mixed task and data parallel scheduling. ICPP 2001. As
-    published: until=balance polish=0. By default it continues beyond the balance, takes the best
-    plan on the way, or one that gives all tasks the same number of nodes if that is better, and
-    anneals it.
+    Good for short makespans at once, and the one to try first. Not good where cost matters:
+    moldable-global weighs it. Cost: tasks x nodes steps, each a walk over the workflow: a second
+    for a thousand tasks, half a minute for ten thousand; as published, a third of that. A.
+    Radulescu, A. van Gemund: A low-cost approach towards mixed task and data parallel scheduling.
+    ICPP 2001. As published: until=balance polish=0. By default it continues beyond the balance,
+    takes the best plan on the way, or one that gives all tasks the same number of nodes if that is
+    better, and anneals it.
     """
 
     kind: ClassVar[Kind] = "moldable"
@@ -97,9 +97,10 @@ class MoldableFront:
     """Find all non-dominated plans, from the shortest to the cheapest, in one run (NSGA-II).
 
     To see the trade-off before choosing a weight; the plan is the one that alpha selects, and the
-    notes list all. Not for the very best plan at one end: cpa and moldable-global search longer
-    there. Cost: generations x population plays of the queue. K. Deb, A. Pratap, S. Agarwal, T.
-    Meyarivan: A fast and elitist multiobjective genetic algorithm: NSGA-II. IEEE TEC 6(2), 2002.
+    notes list all. Not the one for the very best plan at one end: cpa and moldable-global search
+    longer there. Cost: generations x population simulations of the queue. K. Deb, A. Pratap, S.
+    Agarwal, T. Meyarivan: A fast and elitist multiobjective genetic algorithm: NSGA-II. IEEE TEC
+    6(2), 2002.
     """
 
     kind: ClassVar[Kind] = "moldable"
@@ -153,9 +154,9 @@ class MoldableFront:
 class MoldableGlobal:
     """Minimise makespan and used node seconds, weighted by alpha, for a shared cluster.
 
-    For on-demand allocation, where only the nodes in use are paid for. With alpha=1 only the
+    Good for on-demand allocation, where only the nodes in use are paid for. With alpha=1 only the
     makespan counts, with alpha=0 only the cost. To see the trade-off first, use moldable-front.
-    Cost: generations x population plays of the queue, each of microseconds. As published:
+    Cost: generations x population simulations of the queue, each of microseconds. As published:
     seeded=false polish=0. M. Jaros, J. Jaros: Performance-cost optimization of moldable scientific
     workflows. JSSPP 2021, Equation 5.
     """
@@ -181,10 +182,10 @@ class MoldableLocalSettings(EvolutionSettings):
 class MoldableLocal:
     """Give each task the number of nodes on which it is fastest, regardless of the others.
 
-    For small tasks on a cluster of hundreds of nodes, where few wait. Not where tasks compete: each
-    takes all nodes that make it slightly faster, and the next ones wait. Cost: none; the paper uses
-    a genetic search whose optimum can be read off the tables. M. Jaros, J. Jaros: Performance-cost
-    optimization of moldable scientific workflows. JSSPP 2021, Equation 2.
+    Good for small tasks on a cluster of hundreds of nodes, where few wait. Not good where tasks
+    compete: each takes all nodes that make it slightly faster, and the next ones wait. Cost: none;
+    the paper uses a genetic search whose optimum can be read off the tables. M. Jaros, J. Jaros:
+    Performance-cost optimization of moldable scientific workflows. JSSPP 2021, Equation 2.
     """
 
     kind: ClassVar[Kind] = "moldable"
@@ -215,11 +216,11 @@ class MoldableStaticSettings(GuidedSettings):
 class MoldableStatic:
     """Minimise makespan and idle nodes, weighted by alpha, for a dedicated cluster.
 
-    For static allocation, where the whole cluster is paid for until the last task ends. Not for an
-    alpha near 0: a task that wastes many nodes is not idle. Cost: as moldable-global. M. Jaros, J.
-    Jaros: Performance-cost optimization of moldable scientific workflows. JSSPP 2021, Equation 8;
-    by default with the cost as the text defines it, because the printed formula rewards costly
-    plans.
+    Good for static allocation, where the whole cluster is paid for until the last task ends. Not
+    good for an alpha near 0: a task that wastes many nodes is not idle. Cost: as moldable-global.
+    M. Jaros, J. Jaros: Performance-cost optimization of moldable scientific workflows. JSSPP 2021,
+    Equation 8; by default with the cost as the text defines it, because the printed formula rewards
+    costly plans.
     """
 
     kind: ClassVar[Kind] = "moldable"

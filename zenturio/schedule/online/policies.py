@@ -372,10 +372,10 @@ class _OnlineAlgorithm:
 class Basic(_OnlineAlgorithm):
     """Send each ready task at once to where it finishes first, even if it queues there (BASIC).
 
-    The baseline: no priorities, servers run tasks in the order of arrival. Not for use with other
-    workflows: slowdowns are as long as the queues. Cost: tasks x processors. R. Bolze, F. Desprez,
-    B. Isnard: Evaluation of online multi-workflow heuristics based on list-scheduling algorithms.
-    GWENDIA L3.3 (ANR-06-MDCA-009).
+    The baseline: no priorities, servers run tasks in the order of arrival. Not good for use with
+    other workflows: slowdowns are as long as the queues. Cost: tasks x processors. R. Bolze, F.
+    Desprez, B. Isnard: Evaluation of online multi-workflow heuristics based on list-scheduling
+    algorithms. GWENDIA L3.3 (ANR-06-MDCA-009).
     """
 
     policy = "basic"
@@ -384,10 +384,10 @@ class Basic(_OnlineAlgorithm):
 class GHeft(_OnlineAlgorithm):
     """Run the task with the greatest upward rank of all workflows first (G-HEFT).
 
-    Minimises the end of all, as if they were one workflow. Not while workflows keep arriving: young
-    ones have high ranks and starve those that are nearly done; its slowdowns were the worst of all.
-    Cost: tasks x (active workflows + processors). R. Bolze, F. Desprez, B. Isnard: Evaluation of
-    online multi-workflow heuristics based on list-scheduling algorithms. GWENDIA L3.3
+    Minimises the end of all, as if they were one workflow. Not good while workflows keep arriving:
+    young ones have high ranks and starve those that are nearly done; its slowdowns were the worst
+    of all. Cost: tasks x (active workflows + processors). R. Bolze, F. Desprez, B. Isnard:
+    Evaluation of online multi-workflow heuristics based on list-scheduling algorithms. GWENDIA L3.3
     (ANR-06-MDCA-009).
     """
 
@@ -421,10 +421,10 @@ class AgingExp(_OnlineAlgorithm):
 class Fcfs(_OnlineAlgorithm):
     """First come, first served: the earliest workflow may use all that it can (FCFS).
 
-    Easy to explain and to promise. Not for small workflows among large ones: they wait as long, and
-    suffer most. Cost: tasks x (active workflows + processors). R. Bolze, F. Desprez, B. Isnard:
-    Evaluation of online multi-workflow heuristics based on list-scheduling algorithms. GWENDIA L3.3
-    (ANR-06-MDCA-009).
+    Easy to explain and to promise. Not good for small workflows among large ones: they wait as
+    long, and suffer most. Cost: tasks x (active workflows + processors). R. Bolze, F. Desprez, B.
+    Isnard: Evaluation of online multi-workflow heuristics based on list-scheduling algorithms.
+    GWENDIA L3.3 (ANR-06-MDCA-009).
     """
 
     policy = "fcfs"
@@ -433,10 +433,10 @@ class Fcfs(_OnlineAlgorithm):
 class Srpt(_OnlineAlgorithm):
     """Run the workflow with the least remaining work first (SRPT).
 
-    For the lowest mean slowdown, if many workflows are small. Not where large ones must not starve:
-    they wait while small ones keep arriving. Cost: tasks x (active workflows + processors). R.
-    Bolze, F. Desprez, B. Isnard: Evaluation of online multi-workflow heuristics based on
-    list-scheduling algorithms. GWENDIA L3.3 (ANR-06-MDCA-009).
+    Good for the lowest mean slowdown, if many workflows are small. Not good where large ones must
+    not starve: they wait while small ones keep arriving. Cost: tasks x (active workflows +
+    processors). R. Bolze, F. Desprez, B. Isnard: Evaluation of online multi-workflow heuristics
+    based on list-scheduling algorithms. GWENDIA L3.3 (ANR-06-MDCA-009).
     """
 
     policy = "srpt"
@@ -446,7 +446,7 @@ class Foft(_OnlineAlgorithm):
     """Run the workflow with the greatest expected slowdown first: finish-time fairness (FOFT).
 
     The slowdown is the one it would have if only its remaining tasks ran from now on, relative to
-    its makespan alone. With aging-exp it is the fairest; its mean is second to srpt's. Not for
+    its makespan alone. With aging-exp it is the fairest; its mean is second to srpt's. Not good for
     streams of huge workflows: the rest of each is planned again at each event. Cost: events x
     active tasks x processors. R. Bolze, F. Desprez, B. Isnard: Evaluation of online multi-workflow
     heuristics based on list-scheduling algorithms. GWENDIA L3.3 (ANR-06-MDCA-009).

@@ -19,11 +19,11 @@ from zenturio.settings.schema import NoSettings
 class MinMin:
     """Place the ready task with the earliest finish time first (Min-Min).
 
-    For many short tasks and few long ones that hold up no others. Not where long tasks should start
-    early, nor for workflows with a critical path, which it does not see. Cost: tasks x ready tasks;
-    and for each task the processors a few times. T. D. Braun et al.: A comparison of eleven static
-    heuristics for mapping a class of independent tasks onto heterogeneous distributed computing
-    systems. JPDC 61(6), 2001.
+    Good for many short tasks and few long ones that hold up no others. Not good where long tasks
+    should start early, nor for workflows with a critical path, which it does not see. Cost: tasks x
+    ready tasks; and for each task the processors a few times. T. D. Braun et al.: A comparison of
+    eleven static heuristics for mapping a class of independent tasks onto heterogeneous distributed
+    computing systems. JPDC 61(6), 2001.
     """
 
     kind: ClassVar[Kind] = "static"
@@ -39,11 +39,11 @@ class MinMin:
 class MaxMin:
     """Place the ready task with the latest earliest finish time first (Max-Min).
 
-    For many tasks of which a few are long: these start first, and the short ones fill the rest. Not
-    for workflows with a critical path, which it does not see. Cost: tasks x ready tasks; and for
-    each task the processors a few times. T. D. Braun et al.: A comparison of eleven static
-    heuristics for mapping a class of independent tasks onto heterogeneous distributed computing
-    systems. JPDC 61(6), 2001.
+    Good for many tasks of which a few are long: these start first, and the short ones fill the
+    rest. Not good for workflows with a critical path, which it does not see. Cost: tasks x ready
+    tasks; and for each task the processors a few times. T. D. Braun et al.: A comparison of eleven
+    static heuristics for mapping a class of independent tasks onto heterogeneous distributed
+    computing systems. JPDC 61(6), 2001.
     """
 
     kind: ClassVar[Kind] = "static"
@@ -57,12 +57,12 @@ class MaxMin:
 
 
 class Sufferage:
-    """Place the ready task first that would lose most without its best processor (Sufferage).
+    """Place first the ready task that would lose most without its best processor (Sufferage).
 
-    For specialised machines, or where each task can run on few of them. Not on identical machines:
-    no task suffers there, and the lowest number goes first. Cost: tasks x ready tasks; and for each
-    task the processors a few times. M. Maheswaran et al.: Dynamic mapping of a class of independent
-    tasks onto heterogeneous computing systems. JPDC 59(2), 1999.
+    Good for specialised machines, or where each task can run on few of them. Not good on identical
+    machines: no task suffers there, and the lowest number goes first. Cost: tasks x ready tasks;
+    and for each task the processors a few times. M. Maheswaran et al.: Dynamic mapping of a class
+    of independent tasks onto heterogeneous computing systems. JPDC 59(2), 1999.
     """
 
     kind: ClassVar[Kind] = "static"
@@ -103,9 +103,10 @@ def batch_mode_plan(problem: Problem, algorithm: str, rule: int) -> Plan:
 class Shuffle:
     """Place the j-th task of a layer on the j-th processor that can run it, cyclically.
 
-    The baseline of the average scheduling effectiveness (ASE). Not for real runs: it ignores times.
-    Cost: one step for each task. T. Ma, R. Buyya: Critical-path and priority based algorithms for
-    scheduling workflows with parameter sweep tasks on global grids. SBAC-PAD 2005, section III-A.
+    The baseline of the average scheduling effectiveness (ASE). Not good for real runs: it ignores
+    times. Cost: one step for each task. T. Ma, R. Buyya: Critical-path and priority based
+    algorithms for scheduling workflows with parameter sweep tasks on global grids. SBAC-PAD 2005,
+    section III-A.
     """
 
     kind: ClassVar[Kind] = "static"
@@ -121,8 +122,8 @@ class Shuffle:
 class RoundRobin:
     """Place each task on the processor after that of the previous task.
 
-    A baseline, and good for equal tasks on equal machines. Not where tasks or machines differ: it
-    ignores times. Cost: one step for each task. Folklore.
+    A baseline, and good for equal tasks on equal machines. Not good where tasks or machines differ:
+    it ignores times. Cost: one step for each task. Folklore.
     """
 
     kind: ClassVar[Kind] = "static"
@@ -139,8 +140,8 @@ class RoundRobin:
 class RandomScheduler:
     """Place each task on a random processor that can run it.
 
-    A baseline: an algorithm that does not beat it has learnt nothing. Not for real runs. Cost: one
-    step for each task. Folklore.
+    A baseline: an algorithm that does not beat it has learnt nothing. Not good for real runs. Cost:
+    one step for each task. Folklore.
     """
 
     kind: ClassVar[Kind] = "static"

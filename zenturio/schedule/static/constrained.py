@@ -45,13 +45,13 @@ class HeftBudgetSettings:
 class HeftBudget:
     """Place tasks as HEFT, each on the processor that its share of a budget can pay (BHEFT).
 
-    What is left of the budget when all other tasks cost the mean is shared by cost. For clouds,
-    with --budget. Started periods are counted as they are: a machine that is paid until the end of
-    an hour costs nothing more. As that leaves money, the plan is made again for larger budgets, as
-    long as it keeps the one that is set; the plans of HEFT and of least cost are tried, too. Cost:
-    some times that of HEFT, times the machines. W. Zheng, R.
-    Sakellariou: Budget-deadline constrained workflow planning for admission control. Journal of
-    Grid Computing 11(4), 2013.
+    What is left of the budget when all other tasks cost the mean is shared by cost. Good for
+    clouds, with --budget. Started periods are counted as they are: a machine that is paid until the
+    end of an hour costs nothing more. As that leaves money, the plan is made again for larger
+    budgets, as long as it keeps the one that is set; the plans of HEFT and of least cost are tried,
+    too. Cost: some times that of HEFT, times the machines. W. Zheng, R. Sakellariou:
+    Budget-deadline constrained workflow planning for admission control. Journal of Grid Computing
+    11(4), 2013.
     """
 
     kind: ClassVar[Kind] = "static"
@@ -130,11 +130,11 @@ class IcPcp:
 
     From the end of the workflow back, each path of tasks that are not placed goes as a whole onto
     the cheapest processor with which the deadline is kept. Unlike in the paper, tasks that have
-    their place may still start later. For clouds, with --deadline: it looks for a low cost and
+    their place may still start later. Good for clouds, with --deadline: it looks for a low cost and
     nothing else. Where a path fits nowhere, it goes where all ends first; if the plan then ends
-    late, it is made again with a shorter deadline. Not for thousands of tasks. Cost: paths x
-    processors x edges. S. Abrishami, M. Naghibzadeh, D. Epema: Deadline-constrained
-    workflow scheduling algorithms for Infrastructure as a Service clouds. FGCS 29(1), 2013.
+    late, it is made again with a shorter deadline. Not good for thousands of tasks. Cost: paths x
+    processors x edges. S. Abrishami, M. Naghibzadeh, D. Epema: Deadline-constrained workflow
+    scheduling algorithms for Infrastructure as a Service clouds. FGCS 29(1), 2013.
     """
 
     kind: ClassVar[Kind] = "static"

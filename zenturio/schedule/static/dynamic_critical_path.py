@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 class Dcp:
     """Place the task with the least slack where it and its critical child start first (DCP).
 
-    For graphs with much communication and equal machines: it keeps tasks that communicate together.
-    The processors are those of the platform; the paper uses as many as it likes. Not for wide
-    graphs of thousands of tasks: all times are recomputed after each step. Cost: tasks x (tasks +
-    edges + processors). Y.-K. Kwok, I. Ahmad: Dynamic critical-path scheduling: an effective
-    technique for allocating task graphs to multiprocessors. IEEE TPDS 7(5), 1996.
+    Good for graphs with much communication and equal machines: it keeps tasks that communicate
+    together. The processors are those of the platform; the paper uses as many as it likes. Not good
+    for wide graphs of thousands of tasks: all times are recomputed after each step. Cost: tasks x
+    (tasks + edges + processors). Y.-K. Kwok, I. Ahmad: Dynamic critical-path scheduling: an
+    effective technique for allocating task graphs to multiprocessors. IEEE TPDS 7(5), 1996.
     """
 
     kind: ClassVar[Kind] = "static"
@@ -62,12 +62,12 @@ class XdcpSettings:
 class Xdcp:
     """Improve a shuffled plan in rounds, moving each task to where it finishes first (xDCP).
 
-    For workflows of parameter sweeps, each with resources of its own, above all if few edges join
-    them. Not for thousands of tasks: all times are recomputed after each step. With the printed
-    formulas a plan may become longer from round to round; with those of the text it never does.
-    Cost: rounds x tasks x (tasks + edges + processors). T. Ma, R. Buyya: Critical-path and priority
-    based algorithms for scheduling workflows with parameter sweep tasks on global grids. SBAC-PAD
-    2005, section III-A.
+    Good for workflows of parameter sweeps, each with resources of its own, above all if few edges
+    join them. Not good for thousands of tasks: all times are recomputed after each step. With the
+    printed formulas a plan may become longer from round to round; with those of the text it never
+    does. Cost: rounds x tasks x (tasks + edges + processors). T. Ma, R. Buyya: Critical-path and
+    priority based algorithms for scheduling workflows with parameter sweep tasks on global grids.
+    SBAC-PAD 2005, section III-A.
     """
 
     kind: ClassVar[Kind] = "static"

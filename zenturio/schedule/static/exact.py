@@ -46,12 +46,12 @@ class CpSatSettings:
 class CpSat:
     """Find the optimal plan and prove it, by the CP-SAT solver of OR-Tools.
 
-    For small workflows. It begins with a plan by ga; when the effort is spent, it returns the best
-    plan so far. The notes have the proven bound and the gap. Times that are not whole numbers are
-    rounded down in the model, each by less than a ten millionth of the plan, so the bound holds.
-    Unrelated machines with transfers: up to some 20 tasks. Identical processors without transfers:
-    some hundred tasks. With hundreds of machines the model alone takes seconds, and the default
-    effort minutes: set seconds. Cost: exponential. Needs the extra exact.
+    Good for small workflows. It begins with a plan by ga; when the effort is spent, it returns the
+    best plan so far. The notes have the proven bound and the gap. Times that are not whole numbers
+    are rounded down in the model, each by less than a ten millionth of the plan, so the bound
+    holds. Unrelated machines with transfers: up to some 20 tasks. Identical processors without
+    transfers: some hundred tasks. With hundreds of machines the model alone takes seconds, and the
+    default effort minutes: set seconds. Cost: exponential. Needs the extra exact.
     """
 
     kind: ClassVar[Kind] = "exact"

@@ -371,9 +371,9 @@ class GeneticScheduler:
     crossed and mutated without local search, from the same heuristics and the plan of least cost;
     of plans with equal objectives, the shortest is best. Islands share the evaluations and evolve
     in threads; their number, not that of the cores, decides which plan is found (notes:
-    speedup_measured, and speedup_predicted for a processor each). For every workflow whose plan is
-    worth a second. Not for a million tasks: use heft. Cost: evaluations x (edges + tasks x later
-    tasks on their processor).
+    speedup_measured, and speedup_predicted for a processor each). Good for every workflow whose
+    plan is worth a second. Not good for a million tasks: use heft. Cost: evaluations x (edges +
+    tasks x later tasks on their processor).
     """
 
     kind: ClassVar[Kind] = "static"

@@ -218,8 +218,8 @@ class Tabu:
 
     It begins with the best plan of the list heuristics, and never returns a longer one. A task that
     moved may not return for some moves; when nothing improves, a few tasks of the best plan move at
-    random. For up to some thousand tasks, above all with much data, where it needs a tenth of the
-    time of ga for the same plan. Where tasks share cores and memory, a gap is a span of time in
+    random. Good for up to some thousand tasks, above all with much data, where it needs a tenth of
+    the time of ga for the same plan. Where tasks share cores and memory, a gap is a span of time in
     which the task has room beside others. Cost: moves x (tasks + edges + processors). M.
     Mastrolilli, L. M. Gambardella: Effective neighbourhood functions for the flexible job shop
     problem. Journal of Scheduling 3(1), 2000.

@@ -120,12 +120,12 @@ def check_finite(end: Floats) -> Floats:
 class Heft:
     """Place tasks by upward rank, each where it finishes first, also in idle gaps (HEFT).
 
-    For nearly every workflow, and the one to try first: usually the best of the list heuristics.
-    Not where a few tasks dominate and machines are specialised: each task takes what is best for
-    itself, which cost 12% on average over the optimum of 24 such instances. Cost: tasks x
-    processors; a million tasks on 300 processors take seconds. H. Topcuoglu, S. Hariri, M.-Y. Wu:
-    Performance-effective and low-complexity task scheduling for heterogeneous computing. IEEE TPDS
-    13(3), 2002.
+    Good for nearly every workflow, and the one to try first: usually the best of the list
+    heuristics. Not good where a few tasks dominate and machines are specialised: each task takes
+    what is best for itself, which cost 12% on average over the optimum of 24 such instances. Cost:
+    tasks x processors; a million tasks on 300 processors take seconds. H. Topcuoglu, S. Hariri,
+    M.-Y. Wu: Performance-effective and low-complexity task scheduling for heterogeneous computing.
+    IEEE TPDS 13(3), 2002.
     """
 
     kind: ClassVar[Kind] = "static"
@@ -152,11 +152,11 @@ TIE_TOLERANCE = 1e-9
 class Cpop:
     """Run the critical path on its best processor, and the other tasks around it (CPOP).
 
-    For workflows with one long path whose data are large: they never leave a processor. Not where
-    many paths are about equally long, nor where the tasks of the path are fastest on different
-    machines: HEFT is better there, as it usually is. Cost: that of HEFT. H. Topcuoglu, S. Hariri,
-    M.-Y. Wu: Performance-effective and low-complexity task scheduling for heterogeneous computing.
-    IEEE TPDS 13(3), 2002.
+    Good for workflows with one long path whose data are large: they never leave a processor. Not
+    good where many paths are about equally long, nor where the tasks of the path are fastest on
+    different machines: HEFT is better there, as it usually is. Cost: that of HEFT. H. Topcuoglu, S.
+    Hariri, M.-Y. Wu: Performance-effective and low-complexity task scheduling for heterogeneous
+    computing. IEEE TPDS 13(3), 2002.
     """
 
     kind: ClassVar[Kind] = "static"
@@ -217,11 +217,11 @@ def _processor_of(problem: Problem, path: list[int]) -> int:
 class Peft:
     """Place each task where its finish time plus its optimistic cost is least (PEFT).
 
-    For specialised machines: it knows what a choice costs the tasks that follow. Not for a million
-    tasks, as the table has a number for each task on each processor; nor for large data and much
-    work on few processors, as its forecast ignores queues. Cost: edges x processors, in time and
-    memory. H. Arabnejad, J. G. Barbosa: List scheduling algorithm for heterogeneous systems by an
-    optimistic cost table. IEEE TPDS 25(3), 2014.
+    Good for specialised machines: it knows what a choice costs the tasks that follow. Not good for
+    a million tasks, as the table has a number for each task on each processor; nor for large data
+    and much work on few processors, as its forecast ignores queues. Cost: edges x processors, in
+    time and memory. H. Arabnejad, J. G. Barbosa: List scheduling algorithm for heterogeneous
+    systems by an optimistic cost table. IEEE TPDS 25(3), 2014.
     """
 
     kind: ClassVar[Kind] = "static"

@@ -98,8 +98,8 @@ class Moheft:
     MOHEFT extends some partial plans, task by task, by each processor, and keeps those that are not
     dominated and least crowded. An evolutionary search of placements (NSGA-II) goes on from there.
     The notes have the front. Returned is its shortest plan; with a deadline or a budget the best
-    that keeps it. For clouds, where time has a price. Not for thousands of tasks. Cost: tasks x
-    width x processors, then population x generations x edges. J. Durillo, R. Prodan:
+    that keeps it. Good for clouds, where time has a price. Not good for thousands of tasks. Cost:
+    tasks x width x processors, then population x generations x edges. J. Durillo, R. Prodan:
     Multi-objective workflow scheduling in Amazon EC2. Cluster Computing 17(2), 2014.
     """
 

@@ -70,11 +70,11 @@ class Portfolio:
     (capacity, network), plans are played, and the one that is shortest then is returned, with its
     time (notes: played). Without OR-Tools (extra exact), searches start again with other seeds.
     Never worse than a list algorithm (for up to 5000 tasks; dcp and xdcp up to 500; beyond 100
-    tasks, those for which there is time). With a limit, runs may differ. For
-    every workflow whose plan is worth the time. Not for a million tasks: use heft. Cost: the time
-    limit; without it that of ga and tabu. The parts have their own sources; the neighbourhoods
-    follow P. Shaw: Using constraint programming and local search methods to solve vehicle routing
-    problems. CP 1998.
+    tasks, those for which there is time). With a limit, runs may differ. Good for every workflow
+    whose plan is worth the time. Not good for a million tasks: use heft. Cost: the time limit;
+    without it that of ga and tabu. The parts have their own sources; the neighbourhoods follow P.
+    Shaw: Using constraint programming and local search methods to solve vehicle routing problems.
+    CP 1998.
     """
 
     kind: ClassVar[Kind] = "static"

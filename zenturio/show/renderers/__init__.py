@@ -1,1 +1,1 @@
-"""Renderers of charts: browsers, papers and terminals. Each draws marks and knows no kinds."""
+"""Renderers of charts: browsers, papers and terminals. They draw marks of any kind of chart."""

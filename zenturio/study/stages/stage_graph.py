@@ -4,7 +4,7 @@ A stage is a study of its own, named as a study of its files is. It is looked fo
 that wait for it: a file or folder of that name, or the file with that stem.
 
 Experiments of a stage that agree in all parameters by which stages meet wait for the same ones and
-are waited for by the same ones: they are one node here. So a million experiments that meet in a
+are waited for by the same ones: they are one node here. So a million experiments that depend on a
 thousand values are a graph of a thousand nodes, whose priorities are those of pM-S, exactly.
 """
 
