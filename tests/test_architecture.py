@@ -18,22 +18,22 @@ CONTRACTS = {
 
 SABOTAGES = {
     "an import from a room above": (
-        "rooms",
+        "packages",
         "expression/scalar_functions.py",
         "import zenturio.space\n",
     ),
     "one under TYPE_CHECKING": (
-        "rooms",
+        "packages",
         "space/__init__.py",
         "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import zenturio.annotate\n",
     ),
     "one inside a function": (
-        "rooms",
+        "packages",
         "record/leases.py",
         "def f():\n    import zenturio.study\n",
     ),
-    "one between rooms of a line": ("rooms", "execute/local.py", "import zenturio.record\n"),
-    "a room that nobody planned": ("rooms", "utils.py", "def help_everybody(): ...\n"),
+    "one between rooms of a line": ("packages", "execute/local.py", "import zenturio.record\n"),
+    "a room that nobody planned": ("packages", "utils.py", "def help_everybody(): ...\n"),
     "SQLAlchemy in the annotate room": ("heavy", "annotate/scan.py", "import sqlalchemy\n"),
     "pandas in the execute room": ("heavy", "execute/local.py", "import pandas\n"),
     "plotly in the record room": ("record", "record/leases.py", "import plotly\n"),

@@ -4,7 +4,7 @@
 >>> zen.Space(n=zen.geometric(128, 1024), threads=[1, 2, 4]).where("n * threads <= 2048").size
 11
 
-A public name is loaded from its package when it is first asked for, so importing this costs nothing.
+A public name is loaded from its package at its first use, so importing this costs nothing.
 """
 
 import os
