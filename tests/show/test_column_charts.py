@@ -234,12 +234,23 @@ def test_groups_without_a_number_are_left_out_and_counted():
 def test_what_is_too_large_for_an_axis_has_no_place_on_it():
     table = frame(threads=(2,), sizes=(128, 256))
     table.loc[0, "wtime"] = 1.7e308
-    drawn = chart(table, "bar", x="n", y="wtime")
+    drawn = chart(table, "scatter", x="n", y="wtime")
     assert drawn.y.ends[1] < 1
     assert drawn.note.endswith("9 of 17 experiments")
-    table.loc[1, "wtime"] = 1e200  # its square is infinite
+    drawn = chart(table, "bar", x="n", y="wtime")  # the median has one
+    assert drawn.panels[0].marks[0].x == ("128", "256")
+    assert drawn.note.endswith("10 of 17 experiments")
+    table.loc[0, "wtime"] = 1e200  # its square is infinite
     drawn = chart(table, "bar", x="n", y="wtime", aggregate="var")
     assert drawn.panels[0].marks[0].x == ("256",)
+
+
+def test_an_interval_that_is_too_large_for_an_axis_is_not_drawn():
+    table = frame(threads=(2,), sizes=(128, 256), repeats=7)
+    table.loc[0, "wtime"] = 1.7e308
+    mark = chart(table, "line", x="n", y="wtime").panels[0].marks[0]
+    assert [math.isnan(high) for high in mark.high] == [True, False]
+    assert max(mark.y) < 1
 
 
 @pytest.mark.parametrize("kind", ["bar", "line"])

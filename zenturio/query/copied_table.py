@@ -51,8 +51,6 @@ _RELATIONS: dict[str, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 _MIRRORED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _EXACT = 2**53
-MOST_ON_AXIS = 1e300
-"""The greatest magnitude that has a place on an axis: the ends of a greater one may overflow."""
 
 
 class CopiedTable:
@@ -70,7 +68,7 @@ class CopiedTable:
     ) -> None:
         """*states*: all, if none are named. *without*: numbers of rows to leave out.
 
-        *finite*: columns that must have a number that has a place on an axis.
+        *finite*: columns that must have a finite number.
         """
         self._copy = copy
         self._catalog = catalog
@@ -112,7 +110,7 @@ class CopiedTable:
         if self._where is not None:
             yield self._truth(self._where)[0]
         for column in self._finite:
-            yield np.abs(self._column(column).reals()) <= MOST_ON_AXIS  # not of NaN
+            yield np.isfinite(self._column(column).reals())
 
     def _equal(self, key: str, allowed: Collection[Any]) -> Any:
         codes, values = self._copy.column(key).codes()

@@ -14,7 +14,7 @@ from zenturio.errors import InputError, Passage
 from zenturio.expression import Expression, Type
 from zenturio.query.aggregates import Aggregate, aggregate_item, count_origins, row_count_item
 from zenturio.query.catalog import Catalog, SnapshotReader, StudyColumn
-from zenturio.query.copied_table import MOST_ON_AXIS, CopiedTable
+from zenturio.query.copied_table import CopiedTable
 from zenturio.query.select_statement import (
     EMPTY_FRAGMENT,
     SelectItem,
@@ -212,6 +212,8 @@ def as_reals(column: pd.Series[Any]) -> np.ndarray:
     return values
 
 
+GREATEST_REAL = "1.7976931348623157e308"
+"""Of finite numbers: an infinite one has no place on an axis."""
 MOST_GROUPS = 20_000
 """Groups that are drawn at most."""
 FIRST_INDEX = "min(index)"
@@ -341,7 +343,7 @@ def _counted(reader: SnapshotReader, columns: Sequence[StudyColumn]) -> Fragment
         value = column.fragment(reader.dialect)
         is_int = column.type == "int" and not column.wide
         has_limit = column.number and not is_int
-        test = f"abs({{}}) <= {MOST_ON_AXIS!r}" if has_limit else "{} IS NOT NULL"
+        test = f"abs({{}}) <= {GREATEST_REAL}" if has_limit else "{} IS NOT NULL"
         numeric = sql(test, value)
         condition = sql("{} AND {}", condition, numeric) if condition.parts else numeric
     return condition

@@ -16,18 +16,21 @@ from zenturio.errors import InputError, did_you_mean
 from zenturio.experiment.aggregates import LEAST_FOR_MEDIAN_INTERVAL, median_interval
 from zenturio.query import statistics
 from zenturio.query.aggregates import Aggregate, Origins, exact_aggregate
-from zenturio.query.copied_table import MOST_ON_AXIS
 from zenturio.query.frames import Grouping
 from zenturio.query.present import left_out_notes
 from zenturio.show.chart import Chart, ChartAxis, Errors, Panel
 from zenturio.show.charts.chart_query import KINDS, ChartQuery
 from zenturio.show.renderers.plotly import NotebookChart
 
+MOST_ON_AXIS = 1e300
+"""The greatest magnitude that has a place on an axis: the ends of a greater one may overflow."""
 MOST_EXACT_TICKS = 12
 """Distinct numbers that are all shown as ticks."""
 INACTIVE = "(none)"
 """The label of a parameter that is inactive in a point."""
 
+_DRAWS_ROWS = ("scatter", "box")
+"""Kinds of charts that show values as they are, and no aggregates of them."""
 _AGGREGATE_LABELS = {
     "mean": "mean {}", "median": "median {}", "min": "least {}", "max": "greatest {}",
     "sum": "total {}", "std": "standard deviation of {}", "count": "number of experiments",
@@ -68,6 +71,11 @@ class Cell:
     low: float
     high: float
     rows: int
+
+    @property
+    def without_bar(self) -> Cell:
+        """The same without an error bar."""
+        return replace(self, low=math.nan, high=math.nan)
 
 
 Cells = dict[tuple[Any, ...], Cell]
@@ -193,7 +201,10 @@ class ChartTable:
         for name in sorted({*placed, *needed, query.metric} - {""}):
             if is_number(frame[name]):
                 values = frame[name].to_numpy(dtype=float, na_value=math.nan)
-                keep &= np.abs(values) <= MOST_ON_AXIS  # not of NaN
+                # Whether an aggregate of very large values has a place is known behind it.
+                keep &= np.isfinite(values)
+                if query.kind in _DRAWS_ROWS:
+                    keep &= np.abs(values) <= MOST_ON_AXIS
             elif name == query.metric:
                 keep &= frame[name].notna().to_numpy()
         return keep
@@ -272,7 +283,11 @@ class ChartTable:
 
     def _with_numbers(self, cells: Cells) -> Cells:
         """Return the *cells* whose aggregate has a place on an axis; note how many have none."""
-        placed = {key: cell for key, cell in cells.items() if abs(cell.value) <= MOST_ON_AXIS}
+        placed = {
+            key: cell if max(abs(cell.low), abs(cell.high)) <= MOST_ON_AXIS else cell.without_bar
+            for key, cell in cells.items()
+            if abs(cell.value) <= MOST_ON_AXIS
+        }
         if left_out := len(cells) - len(placed):
             label = _aggregate_label(self.query.aggregate).format(self.query.metric)
             if not placed:
