@@ -2,6 +2,7 @@
 
 import io
 
+from zenturio.cli.output import best_text
 from zenturio.cli.run import ProgressLine, progress_line
 from zenturio.study.driver.progress import BestPoint, RunProgress
 
@@ -11,6 +12,12 @@ def test_the_best_so_far_is_told_with_where_it_was_found():
     words = progress_line(RunProgress(60, 0, 20, 1, 3, 3.27, 9.8, "height", 545.0, best))
     assert words.startswith("running 21/60 · 1 failed · 3 in flight")
     assert words.endswith("height 545, best 991 at x=31, y=10")
+
+
+def test_the_best_of_several_objectives_is_that_of_the_first():
+    best = BestPoint("height", 991.0, {"x": 31}, objectives=2)
+    expected = "best by the first of 2 objectives: height = 991 at x=31; by all: zen best s"
+    assert best_text(best, "s", None) == expected
 
 
 def test_what_the_place_says_is_shown_at_once_and_stays():

@@ -265,10 +265,12 @@ def best_text(best: "BestPoint", study: str, db: str | None) -> str:
     text = f"{best.goal} = {number(best.value)} at {values_text(best.at)}"
     if best.confirmed:
         return f"confirmed best: {text}, {_confirmed_by(best.confirmed)}"
+    ranked = command_to_type("best", study, db=db)
+    if best.objectives > 1:
+        return f"best by the first of {best.objectives} objectives: {text}; by all: {ranked}"
     if best.repeat is None:
         return f"best: {text}"
     # Points have means, which may rank otherwise.
-    ranked = command_to_type("best", study, db=db)
     return f"best repeat: {text}, repeat {best.repeat}; of the points: {ranked}"
 
 

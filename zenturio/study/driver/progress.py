@@ -244,6 +244,8 @@ class BestPoint:
     """Which repeat it is, where points are repeated: its value alone, not the mean of the point."""
     confirmed: int = 0
     """Of how many measurements the value is the mean, which were made when the search was over."""
+    objectives: int = 1
+    """How many objectives there are: the point is the best by the first of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,6 +341,7 @@ class BestScore:
 
     def __init__(self, goals: tuple[Goal, ...]) -> None:
         self._goal = goals[0] if goals else None
+        self._goals = len(goals)
         self.name = self._goal.expression.text if self._goal else ""
         self.last: Value = None
         self._best: BestPoint | None = None
@@ -363,7 +366,9 @@ class BestScore:
         rank = (sign * value, experiment.index, experiment.repeat)
         if self._rank is None or rank < self._rank:
             self._rank = rank
-            self._best = BestPoint(self.name, value, dict(experiment.values), experiment.repeat)
+            self._best = BestPoint(
+                self.name, value, dict(experiment.values), experiment.repeat, objectives=self._goals
+            )
 
 
 def score(expression: Expression, values: Mapping[str, Value], outcome: Outcome) -> float | None:

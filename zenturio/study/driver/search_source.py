@@ -465,7 +465,7 @@ class SearchSource:
             return BestPoint(goal, fmean(fresh), dict(point), confirmed=len(fresh))
         if trial is None:
             return None
-        return BestPoint(goal, trial.scores[0], dict(trial.point))
+        return BestPoint(goal, trial.scores[0], dict(trial.point), objectives=len(self._goals))
 
     @property
     def expected(self) -> ExpectedPoint | None:
