@@ -6,6 +6,7 @@ import math
 import pickle
 import subprocess
 import sys
+from decimal import Decimal
 from unittest import mock
 
 import numpy as np
@@ -24,6 +25,8 @@ from zenturio.space import (
     elements,
     join,
 )
+from zenturio.space.domain import DIGITS, WIDEST
+from zenturio.space.domain import number as read_number
 from zenturio.space.space import fingerprint, space_as_json, space_from_json
 
 
@@ -519,3 +522,22 @@ def test_a_space_is_the_same_after_it_was_written_as_json():
     assert fingerprint(again) == fingerprint(whole)
     assert again.sample(3, 1) == whole.sample(3, 1)
     assert space_as_json(zen.Space(a=[str(n) for n in range(10_001)])) is None
+
+
+def test_bounds_are_numbers_that_a_real_can_be():
+    bounds = ("first", "last", "stride")
+    for at, name in enumerate(bounds):
+        for text, message in (
+            (f"1e{WIDEST + 1}", f"so it cannot be a {name}"),
+            (f"1e-{WIDEST + 1}", f"so it cannot be a {name}"),
+            ("1" * (DIGITS + 1), f"of {DIGITS + 1} digits is too long to be a {name}"),
+        ):
+            texts = ["n", "n", "n"]
+            texts[at] = text
+            with pytest.raises(SpaceError, match=message):
+                Dependent(*texts)
+    assert read_number(f"1e{WIDEST}") == Decimal(10) ** WIDEST
+    assert read_number(f"-1e-{WIDEST}") == -(Decimal(10) ** -WIDEST)
+    assert read_number("0" * (DIGITS - 1) + "7") == 7
+    with pytest.raises(SpaceError, match="'n' is not a number, so it cannot be a bound"):
+        read_number("n")
