@@ -59,11 +59,13 @@ METRICS = {
 
 def test_what_measures_a_metric_is_the_same_text_for_the_same_way(tmp_path):
     lines = [f"# ZEN$ METRIC {text}\n" for text in METRICS]
-    (tmp_path / "a.py").write_text("".join(['# ZEN$ RUN "true"\n', *lines]))
+    directives = ['# ZEN$ RUN "true"\n', *lines, "# ZEN$ OBSERVE memory\n"]
+    (tmp_path / "a.py").write_text("".join(directives))
     application = scan([tmp_path / "a.py"])
     definition = define_study(application, 1, ExperimentGenerator(application).program)
     declared = [field.how for field in definition.metrics if field.how != "always"]
-    assert declared == list(METRICS.values())
+    assert declared[: len(METRICS)] == list(METRICS.values())
+    assert set(declared[len(METRICS) :]) == {"OBSERVE memory"}
     assert [f.name for f in definition.metrics if f.how == "always"] == [
         "wtime", "ctime", "maxrss", "exit",
     ]  # fmt: skip

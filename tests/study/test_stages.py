@@ -35,7 +35,7 @@ from zenturio.study.driver.slot_pool import SlotPool
 from zenturio.study.driver.study_session import StudySession
 from zenturio.study.local_run import run_locally
 from zenturio.study.stages.pipeline import Pipeline, StageSource
-from zenturio.study.stages.stage_graph import StageGraph, stages_of
+from zenturio.study.stages.stage_graph import StageGraph, _space_texts, stages_of
 from zenturio.study.study_request import read_search
 from zenturio.testing.executor import until
 from zenturio.testing.repository import outcome
@@ -694,6 +694,16 @@ class NaiveStages:
                     f for number, _ in ahead for f in self.finished.get((stage - 1, number), ())
                 ]
                 assert [f[:3] for f in finished] == sorted(facts)
+
+
+def test_of_a_set_of_more_than_1000_elements_the_ends_tell_it_from_others(tmp_path):
+    """Digests of earlier stages depend on it: studies of before would be archived else."""
+    for size, listed in ((1000, 1000), (1001, 2)):
+        (tmp_path / "a.sh").write_text(f'#ZEN$ PARAM x = {{ 1:{size} }}\n#ZEN$ RUN "a"\n')
+        texts = _space_texts(scan(tmp_path / "a.sh"))
+        assert texts[:3] == ["1", "x", str(size)]
+        assert len(texts) == 3 + listed
+        assert (texts[3], texts[-1]) == ("1", str(size))
 
 
 @pytest.mark.parametrize("grows", [False, True])

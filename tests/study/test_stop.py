@@ -84,6 +84,8 @@ def test_an_experiment_that_does_not_run_keeps_its_state(repository):
     repository.add_results("s", lease.number, [(ONE, outcome(ONE))])
     assert stop_experiment(repository, "s", ONE.digest) == "ok"
     assert CancelRequests(stop_requests.project_folder() / ".zenturio").unwanted() == []
+    repository.release_lease(lease)
+    assert stop_experiment(repository, "s", ONE.digest) == "ok"
 
 
 def test_an_experiment_of_a_dead_driver_is_missing(repository):
