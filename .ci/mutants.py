@@ -50,7 +50,7 @@ FIRST = (12, 60)
 """So many of the quickest tests are run before the others are even collected: they kill most."""
 NEIGHBOURS = {
     "record": [
-        "query/test_column_copy.py",
+        "query/test_columnar_copy.py",
         "query/test_sql_reader.py",
         "query/test_found_rows.py",
         "query/test_present.py",
@@ -60,7 +60,7 @@ NEIGHBOURS = {
     ],
     "study": [
         "cli/test_serve.py",
-        "query/test_column_copy.py",
+        "query/test_columnar_copy.py",
         "show/portal/test_people.py",
         "show/portal/test_versions.py",
     ],

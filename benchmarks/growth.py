@@ -33,7 +33,7 @@ from unittest import mock
 from zenturio.query import compare_studies, fit, results, study_frame
 from zenturio.query.catalog import SnapshotReader
 from zenturio.query.frames import group_frame
-from zenturio.record import SPACES, Field, StudyDefinition, column_copy, maintenance
+from zenturio.record import SPACES, Field, StudyDefinition, columnar_copy, maintenance
 from zenturio.record.database import Transaction
 from zenturio.record.open import open_repository
 from zenturio.record.sqlite import SQLite
@@ -223,7 +223,7 @@ def fill_studies(path: Path, count: int) -> None:
 def counting() -> Iterator[Counts]:
     """Count what is done: steps of SQLite, statements, bytes of copies."""
     counts: Counts = {"steps": 0, "statements": 0, "copied": 0}
-    connect, read_part = SQLite.connect, column_copy.read_part
+    connect, read_part = SQLite.connect, columnar_copy.read_part
 
     def stepped() -> int:
         counts["steps"] += STEPS
@@ -251,7 +251,7 @@ def counting() -> Iterator[Counts]:
         (Transaction, "among_sql", counted(Transaction.among_sql)),
         (Transaction, "interruptible", lambda _self: nullcontext()),
         (SnapshotReader, "fetch", counted(SnapshotReader.fetch)),
-        (column_copy, "read_part", counted_part),
+        (columnar_copy, "read_part", counted_part),
     )
     with ExitStack() as stack:
         for place, name, value in replaced:
@@ -362,7 +362,7 @@ def main() -> int:
         [int(part) for part in text.split(",")] for text in (options.sizes, options.studies)
     )
     if options.copy_from is not None:
-        column_copy.COPY_ROWS = options.copy_from
+        columnar_copy.COPY_ROWS = options.copy_from
     rows = measure(sizes, studies, timed=not options.counted)
     print(json.dumps(rows, indent=1) if options.json else table(rows), end="")
     if options.write:

@@ -40,7 +40,7 @@ ELSEWHERE = {
     "execute/simulate.py": "what the user names",
     "files.py": "make_folder itself, and a session",
     "log_setup.py": "by the descriptor of .zenturio, following no link",
-    "record/column_copy.py": "the user's cache",
+    "record/columnar_copy.py": "the user's cache",
     "record/database_roles.py": "the user's configuration",
     "record/sqlite.py": "the folder of the database",
     "search/kernels/__init__.py": "the user's cache",

@@ -13,7 +13,7 @@ from zenturio.errors import NotFoundError, ZenError
 from zenturio.experiment import aggregates
 from zenturio.query import raw, results, statistics
 from zenturio.query.aggregates import AGGREGATES, check_aggregate, exact_aggregate
-from zenturio.record import column_copy
+from zenturio.record import columnar_copy
 
 DEFINED = ("var", "sem", "iqr", "geomean", "mean_low", "mean_high", "median_low", "median_high",
            "p5", "p25", "p90", "p99.9", "p0", "p50")  # fmt: skip
@@ -101,7 +101,7 @@ def rows():
 @pytest.fixture(params=["databases", "copy"])
 def study(request, repository, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(column_copy, "COPY_ROWS", 1 if request.param == "copy" else 10**12)
+    monkeypatch.setattr(columnar_copy, "COPY_ROWS", 1 if request.param == "copy" else 10**12)
     fill(repository, "s", {"solver": "str"}, {"wtime": "real s", "steps": "int"}, rows())
     return repository
 

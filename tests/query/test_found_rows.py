@@ -8,7 +8,7 @@ from zenturio.experiment.experiment import Experiment, MachineKind, Outcome, Rec
 from zenturio.query import study_table
 from zenturio.query.select_results import results
 from zenturio.query.select_statement import StudySelect
-from zenturio.record import DriverProcess, Field, StudyDefinition, column_copy
+from zenturio.record import DriverProcess, Field, StudyDefinition, columnar_copy
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def large_study(shared_repository):
 @pytest.fixture
 def large(large_study, monkeypatch):
     """A study of 2,000 results that counts as a large one, without a columnar copy."""
-    monkeypatch.setattr(column_copy, "COPY_ROWS", 2_000)
+    monkeypatch.setattr(columnar_copy, "COPY_ROWS", 2_000)
     monkeypatch.setattr(study_table, "COUNTED_ROWS", 1_000)
     return large_study
 

@@ -811,7 +811,7 @@ class ReferenceRepository(ReferenceQueue):
     def keyed_results(self, study, program, kinds=None, round_=None, names=()) -> None:
         """None: all of its studies are small."""
 
-    def column_copy(self, study: str) -> None:
+    def columnar_copy(self, study: str) -> None:
         return None
 
     def column_pages(self, study: str, request: ColumnRequest) -> Iterator[ColumnPage]:

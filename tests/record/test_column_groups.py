@@ -7,9 +7,9 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from zenturio.record import column_copy, column_groups
-from zenturio.record.column_copy import NotInCopyError
+from zenturio.record import column_groups, columnar_copy
 from zenturio.record.column_groups import LARGEST, GroupedValues, RowGroups
+from zenturio.record.columnar_copy import NotInCopyError
 
 
 def drawn(sizes, length, seed=0):
@@ -128,7 +128,7 @@ def test_sums_and_means_leave_nothing_of_the_rounding_of_a_plain_sum():
 
 
 def test_rows_that_take_no_part_are_in_no_group(monkeypatch):
-    monkeypatch.setattr(column_copy, "ROWS_AT_ONCE", 7)
+    monkeypatch.setattr(columnar_copy, "ROWS_AT_ONCE", 7)
     codes, values = drawn([4, 3], 100)
     chosen = np.random.default_rng(5).random(100) < 0.7
     values[~chosen] = 1e6

@@ -34,7 +34,7 @@ from zenturio.study.driver.progress import BestPoint, RunProgress
 from zenturio.study.driver.slot_pool import SlotPool
 from zenturio.study.driver.study_session import StudySession
 from zenturio.study.local_run import run_locally
-from zenturio.study.stages.pipeline import Pipeline, StageSource
+from zenturio.study.stages.pipeline import Pipeline, StageExperimentSource
 from zenturio.study.stages.stage_graph import StageGraph, _space_texts, stages_of
 from zenturio.study.study_request import read_search
 from zenturio.testing.executor import until
@@ -423,7 +423,7 @@ class Bare(ReferenceRepository):
 def played(graph, slots):
     """When each experiment begins, if each takes a second: the place asks all sources anew."""
     sources = [
-        StageSource(
+        StageExperimentSource(
             graph,
             s.number,
             ExperimentGenerator(s.application),
@@ -605,7 +605,7 @@ def test_a_value_that_no_earlier_stage_has_ends_a_search(three):
 def test_many_experiments_that_meet_in_few_values_are_few_nodes(tmp_path):
     application = stage_files(tmp_path, (60, 60), (), ())
     graph = StageGraph(stages_of(application), select_points(application.space))
-    source = StageSource(
+    source = StageExperimentSource(
         graph, 0, ExperimentGenerator(graph.stages[0].application), ReferenceRepository(), 0,
         RunOrder(), Repeat(),
     )  # fmt: skip
@@ -800,7 +800,7 @@ def test_a_file_of_an_earlier_stage_that_is_gone_or_was_cut_ends_the_run_with_it
 def test_what_became_more_urgent_meanwhile_is_handed_out_first(tmp_path, monkeypatch):
     application = stage_files(tmp_path, (2, 2), ("x", "y"), ("y",))
     graph = StageGraph(stages_of(application), select_points(application.space))
-    source = StageSource(
+    source = StageExperimentSource(
         graph, 0, ExperimentGenerator(graph.stages[0].application), ReferenceRepository(), 0,
         RunOrder(), Repeat(),
     )  # fmt: skip

@@ -53,7 +53,7 @@ class _Output:
     outlives_readers = False
 
 
-class OutputFile(io.FileIO):
+class FailSilentFile(io.FileIO):
     """A descriptor that is written to nowhere after the first failure.
 
     A full disk must not end a study with a traceback, and `zen results | head` just ends. Every
@@ -81,7 +81,7 @@ class OutputFile(io.FileIO):
 
 
 def guard() -> None:
-    """Make stdout and stderr safe to write, once: see VisibleText and OutputFile."""
+    """Make stdout and stderr safe to write, once: see VisibleText and FailSilentFile."""
     _open_closed_streams()
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
@@ -103,9 +103,9 @@ def _open_closed_streams() -> None:
 
 
 def _on_output_file(stream: TextIO) -> TextIO:
-    """Return a stream like *stream* that ends in an OutputFile; itself if it is no file."""
+    """Return a stream like *stream* that ends in an FailSilentFile; itself if it is no file."""
     try:
-        raw = OutputFile(stream.fileno())
+        raw = FailSilentFile(stream.fileno())
     except (OSError, ValueError):  # a notebook, or a test that captures it
         return stream
     stream.flush()

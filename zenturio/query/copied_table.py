@@ -33,15 +33,15 @@ from zenturio.query.aggregates import (
 )
 from zenturio.query.catalog import Catalog, StudyColumn
 from zenturio.query.select_statement import SelectItem
-from zenturio.record.column_copy import (
+from zenturio.record.column_groups import GroupedValues, RowGroups
+from zenturio.record.columnar_copy import (
     Array,
-    ColumnCopy,
+    ColumnarCopy,
     CopiedColumn,
     NotInCopyError,
     look_up,
     row_parts,
 )
-from zenturio.record.column_groups import GroupedValues, RowGroups
 
 _FACTS = {"index": "position", "repeat": "repeat", "round": "round", "status": "status"}
 """What the copy calls the facts that it has."""
@@ -58,7 +58,7 @@ class CopiedTable:
 
     def __init__(
         self,
-        copy: ColumnCopy,
+        copy: ColumnarCopy,
         catalog: Catalog,
         *,
         where: SyntaxNode | None,

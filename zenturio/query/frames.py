@@ -24,9 +24,9 @@ from zenturio.query.select_statement import (
 )
 from zenturio.query.sql_fragments import DIALECTS, Fragment, bound_value, sql, verbatim
 from zenturio.query.study_table import StudyTable, TableQuery, condition_of, open_table
-from zenturio.record import Repository, codec, column_copy
+from zenturio.record import Repository, codec, columnar_copy
 from zenturio.record.codec import next_real
-from zenturio.record.column_copy import Array, NotInCopyError
+from zenturio.record.columnar_copy import Array, NotInCopyError
 from zenturio.record.entities import NEWEST, RowChoice
 
 DIGITS = 6
@@ -477,7 +477,7 @@ def run_frame(
     *is_paired* with runs of the same study. None for a study that is small, or where the copy lacks
     something.
     """
-    if sum(count.count for count in repository.count_results(study)) < column_copy.COPY_ROWS:
+    if sum(count.count for count in repository.count_results(study)) < columnar_copy.COPY_ROWS:
         return None
     query = TableQuery(
         study, condition_of(where), metrics=(metric,), rows=rows, succeeded=False, outside=outside

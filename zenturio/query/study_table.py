@@ -53,8 +53,8 @@ from zenturio.query.sql_fragments import (
     sql,
     verbatim,
 )
-from zenturio.record import ExperimentState, Repository, column_copy
-from zenturio.record.column_copy import ColumnCopy, NotInCopyError
+from zenturio.record import ExperimentState, Repository, columnar_copy
+from zenturio.record.columnar_copy import ColumnarCopy, NotInCopyError
 from zenturio.record.entities import NEWEST, RowChoice
 
 RowNumbers = np.ndarray[Any, np.dtype[np.int64]]
@@ -150,7 +150,7 @@ class StudyTable:
         self.without = without
         """Digests of the experiments that are left out."""
         self.statement = self.narrowed()
-        self._opened_copy: ColumnCopy | None = None
+        self._opened_copy: ColumnarCopy | None = None
 
     def narrowed(self, also: Fragment = EMPTY_FRAGMENT, *, facts: bool = False) -> StudySelect:
         """The rows that meet another condition, too; *facts*: it needs what every study has."""
@@ -231,12 +231,12 @@ class StudyTable:
             finite=finite,
         )
 
-    def _copy(self, build: bool) -> ColumnCopy | None:
-        if self.catalog.total < column_copy.COPY_ROWS:
+    def _copy(self, build: bool) -> ColumnarCopy | None:
+        if self.catalog.total < columnar_copy.COPY_ROWS:
             return None
         if self._opened_copy is None:
             repository = self.reader.repository
-            self._opened_copy = column_copy.open_copy(
+            self._opened_copy = columnar_copy.open_copy(
                 self.reader.fetch,
                 self.reader.dialect,
                 repository.location,
@@ -301,7 +301,7 @@ class StudyTable:
 
     def _estimated_count(self) -> int | None:
         every = sum(self.catalog.counts.values())
-        if not self.statement.condition.parts or every < column_copy.COPY_ROWS:
+        if not self.statement.condition.parts or every < columnar_copy.COPY_ROWS:
             return None
         with suppress(NotInCopyError):
             if (table := self.copied(build=False)) and table.count >= 0:  # reads the condition

@@ -11,9 +11,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from zenturio.experiment import aggregates
-from zenturio.record.column_copy import (
+from zenturio.record.columnar_copy import (
     Array,
-    ColumnCopy,
+    ColumnarCopy,
     NotInCopyError,
     look_up,
     row_parts,
@@ -292,7 +292,7 @@ _ROUNDING = 2.0**-52
 """How far a sum of floats may be off, for each of them and in parts of their magnitudes."""
 
 
-class CopiedPoint(NamedTuple):
+class AggregatedPoint(NamedTuple):
     """A point, and the mean or the median of a metric over its repeats."""
 
     values: tuple[Any, ...]
@@ -306,7 +306,7 @@ class CopiedPoint(NamedTuple):
 class RankedPoints(NamedTuple):
     """The best points, the best first, and of how many points and results they are."""
 
-    points: list[CopiedPoint]
+    points: list[AggregatedPoint]
     of: int
     tried: int
 
@@ -322,7 +322,7 @@ class PointRank:
 
 
 def best_points(
-    copy: ColumnCopy,
+    copy: ColumnarCopy,
     parameters: Sequence[str],
     rank: PointRank,
     count: int,
@@ -340,7 +340,7 @@ def best_points(
 
 
 def _best_points(
-    copy: ColumnCopy,
+    copy: ColumnarCopy,
     parameters: Sequence[str],
     rank: PointRank,
     count: int,
@@ -376,7 +376,7 @@ def _best_points(
         score = (aggregates.mean if rank.aggregate == "mean" else aggregates.median)(used)
         assert score is not None, "a candidate has scores"
         values = tuple(v[c[group]] for (_, v), c in zip(coded, groups.codes, strict=True))
-        points.append(CopiedPoint(values, score, used, int(ok[its_rows].sum()), len(its_rows)))
+        points.append(AggregatedPoint(values, score, used, int(ok[its_rows].sum()), len(its_rows)))
     points.sort(key=lambda point: point.score * rank.sign)
     return RankedPoints(points[:count], groups.count, int(groups.rows.sum()))
 

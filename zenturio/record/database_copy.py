@@ -26,7 +26,7 @@ from zenturio.record.field_layout import ROLES, FieldColumns
 from zenturio.record.postgresql import PostgreSQL
 from zenturio.record.schema import KEY, tables_of
 from zenturio.record.studies import StudyVersion
-from zenturio.record.study_context import RepositoryCache, StudyContext
+from zenturio.record.study_transaction import RepositoryCache, StudyTransaction
 
 # Counts and digests of all that a repository holds, the same for both kinds of database
 #
@@ -114,7 +114,7 @@ def read_result_page(
 ) -> ResultPage | None:
     """Return the next results of a version whose numbers are above *after*; None at the end."""
     (described,) = studies.versions_by_id(transaction, [version]).values()
-    reader = StudyContext.at(transaction, described, cache).layout.reader
+    reader = StudyTransaction.at(transaction, described, cache).layout.reader
     mark = transaction.dialect.mark
     names = ", ".join(f"e.{name}" for name in (*RESULT_FACTS, "remarks", *reader.slots))
     limit = max(1, STEP_ROWS // (1 + len(reader.chunks)))  # rows with many chunks are large
@@ -443,7 +443,7 @@ class DatabaseCopy:
         self, version: int, page: ResultPage, step: str, transaction: Transaction
     ) -> None:
         (described,) = studies.versions_by_id(transaction, [version]).values()
-        context = StudyContext.at(transaction, described, self._target_cache)
+        context = StudyTransaction.at(transaction, described, self._target_cache)
         numbers = page.numbers
         spread = context.spread_columns(page.fields, len(numbers))
         facts = list(page.facts)

@@ -17,11 +17,11 @@ from typing import Any, Literal, NamedTuple
 
 from zenturio import trust
 from zenturio.experiment.experiment import SUCCEEDED, Experiment, Kinds, ProgramIdentity
-from zenturio.record import codec, entities, repository, studies, study_context
+from zenturio.record import codec, entities, repository, studies, study_transaction
 from zenturio.record.database import Transaction
 from zenturio.record.entities import DriverProcess, Lease, StudyInfo
 from zenturio.record.studies import StudyVersion, add_event
-from zenturio.record.study_context import GrantedClaim, StudyContext
+from zenturio.record.study_transaction import GrantedClaim, StudyTransaction
 
 _log = logging.getLogger(__name__)
 
@@ -378,23 +378,23 @@ class ClaimRow(NamedTuple):
     repeat: int
     point: str | None
 
-    def values(self, context: StudyContext) -> Mapping[str, Any]:
+    def values(self, context: StudyTransaction) -> Mapping[str, Any]:
         """Return the point, as this process claimed it or as the row has it."""
         granted = self._granted(context)
         return codec.load_values(self.point) if granted is None else granted.values
 
-    def named(self, context: StudyContext) -> tuple[ProgramIdentity | None, bytes]:
+    def named(self, context: StudyTransaction) -> tuple[ProgramIdentity | None, bytes]:
         """Return program and key of the point; neither after a restart, for no row has them."""
         granted = self._granted(context)
         return (None, b"") if granted is None else (granted.program, granted.key)
 
-    def _granted(self, context: StudyContext) -> GrantedClaim | None:
+    def _granted(self, context: StudyTransaction) -> GrantedClaim | None:
         granted = context.cache.granted.get((self.lease, bytes(self.digest).hex()))
         return granted if granted is not None and granted.number == self.id else None
 
 
 def claim(
-    context: StudyContext,
+    context: StudyTransaction,
     lease: LeaseRow,
     experiments: Sequence[Experiment],
     kinds: Kinds = None,
@@ -460,7 +460,7 @@ class _Holder(NamedTuple):
 
 
 def _insert(
-    context: StudyContext,
+    context: StudyTransaction,
     lease: LeaseRow,
     experiments: Mapping[bytes, Experiment],
     round_: int | None,
@@ -529,12 +529,12 @@ def results_for_machine(
     """Return those of *results* that count for some kinds of machine; all, if none are named."""
     if not results or kinds is None:
         return results
-    machine_numbers = study_context.numbers_of(transaction, kinds)
+    machine_numbers = study_transaction.numbers_of(transaction, kinds)
     return [result for result in results if result.machine in machine_numbers]
 
 
 def usable_results(
-    context: StudyContext,
+    context: StudyTransaction,
     results: Sequence[ResultSummary],
     kinds: Kinds = None,
     round_: int | None = None,

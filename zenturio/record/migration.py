@@ -33,7 +33,7 @@ from zenturio.record.outcome_recording import UnacceptedAttempt
 from zenturio.record.result_rows import FIRST_ROUND, NewResult
 from zenturio.record.schema_version import OldAttempt, OldRepository, OldRow, OldStudy
 from zenturio.record.sql_names import COMMON
-from zenturio.record.study_context import RepositoryCache, StudyContext
+from zenturio.record.study_transaction import RepositoryCache, StudyTransaction
 from zenturio.safe_text import one_line
 
 BASE = Failpoint("upgrade.base")
@@ -107,13 +107,13 @@ class Migration:
         step: str,
         study: OldStudy,
         read: Callable[[OldStudy, int, int], list[OldRow]],
-        write: Callable[[StudyContext, OldStudy, Sequence[OldRow]], None],
+        write: Callable[[StudyTransaction, OldStudy, Sequence[OldRow]], None],
     ) -> None:
         report, last = work_progress.get(), self._older.last_experiment(study)
         while old := read(study, self._done(step) or 0, STEP):
             report(f"upgrading {one_line(study.name)}", old[0].number, last)
 
-            def work(transaction: Transaction) -> StudyContext:
+            def work(transaction: Transaction) -> StudyTransaction:
                 context = self._context(transaction, study.number)
                 write(context, study, old)
                 self._set(transaction, step, old[-1].number)
@@ -122,10 +122,10 @@ class Migration:
             self._new.write(work).committed()
             BATCH()
 
-    def _context(self, transaction: Transaction, study: int) -> StudyContext:
+    def _context(self, transaction: Transaction, study: int) -> StudyTransaction:
         """Return the version that a study has become: it has the study's number."""
         version = studies.versions_by_id(transaction, [study])[study]
-        return StudyContext.at(transaction, version, self._cache)
+        return StudyTransaction.at(transaction, version, self._cache)
 
     # What they move
 
@@ -246,7 +246,7 @@ class Migration:
                 f"SELECT setval('{table}_id_seq', 1 + (SELECT coalesce(max(id), 0) FROM {table}))"
             )
 
-    def _results(self, context: StudyContext, study: OldStudy, old: Sequence[OldRow]) -> None:
+    def _results(self, context: StudyTransaction, study: OldStudy, old: Sequence[OldRow]) -> None:
         """Outcomes with the logs and artifacts of the accepted attempts."""
         numbers = [row.number for row in old]
         files = self._files(numbers, {row.number: row.digest for row in old})
@@ -261,7 +261,7 @@ class Migration:
         result_rows.write_results(context, new)
         self._compare(context, study, new)
 
-    def _shared(self, context: StudyContext, study: OldStudy, old: Sequence[OldRow]) -> None:
+    def _shared(self, context: StudyTransaction, study: OldStudy, old: Sequence[OldRow]) -> None:
         """Rows of experiments that another study ran: copies of its results."""
         homes = dict(
             self._older.among(
@@ -282,7 +282,9 @@ class Migration:
         result_rows.write_results(context, new, files=False)
         self._compare(context, study, new)
 
-    def _compare(self, context: StudyContext, study: OldStudy, new: Sequence[NewResult]) -> None:
+    def _compare(
+        self, context: StudyTransaction, study: OldStudy, new: Sequence[NewResult]
+    ) -> None:
         """Raise RecordError unless what was written reads as what was there before."""
         numbers = [row.number for row in new]
         results = result_rows.read_results(

@@ -21,14 +21,14 @@ from zenturio.record import (
     result_rows,
     reused_results,
     studies,
-    study_context,
+    study_transaction,
 )
 from zenturio.record.database import Transaction
 from zenturio.record.entities import AttemptState
 from zenturio.record.leases import ClaimRow, LeaseRow
 from zenturio.record.result_rows import CounterChanges, NewResult
 from zenturio.record.secret import mask_outcomes
-from zenturio.record.study_context import StudyContext
+from zenturio.record.study_transaction import StudyTransaction
 
 _log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ _Pair = tuple[ClaimRow, Outcome]
 
 
 def record(
-    context: StudyContext, lease: LeaseRow, outcomes: Iterable[Outcome], *, final: bool
+    context: StudyTransaction, lease: LeaseRow, outcomes: Iterable[Outcome], *, final: bool
 ) -> frozenset[str]:
     """Store the outcomes of what a driver claimed; return the digests of those accepted."""
     masked = mask_outcomes(outcomes, context.transaction.dialect.secrets)
@@ -81,7 +81,7 @@ def record(
 
 
 def _match_without_claims(
-    context: StudyContext,
+    context: StudyTransaction,
     lease: LeaseRow,
     outcomes: Sequence[Outcome],
     accepted: dict[str, _Pair],
@@ -124,7 +124,7 @@ def _match_without_claims(
 
 
 def _lost_claim(
-    context: StudyContext, lease: LeaseRow, outcome: Outcome, key: bytes
+    context: StudyTransaction, lease: LeaseRow, outcome: Outcome, key: bytes
 ) -> ClaimRow | None:
     """Return a new claim in place of one that the database has lost; None if it was taken away.
 
@@ -137,7 +137,7 @@ def _lost_claim(
         return None
     if transaction.sql(f"SELECT 1 FROM claims WHERE digest = {mark}", (key,)):
         return None
-    machine = study_context.machine_number(context, outcome.machine)
+    machine = study_transaction.machine_number(context, outcome.machine)
     if any(
         result.machine == machine
         and (result.version != context.version.id or result.round == granted.round)
@@ -158,7 +158,7 @@ def _lost_claim(
 
 
 def _without_results(
-    context: StudyContext, deleted_claims: dict[bytes, ClaimRow], outcomes: Iterable[Outcome]
+    context: StudyTransaction, deleted_claims: dict[bytes, ClaimRow], outcomes: Iterable[Outcome]
 ) -> dict[bytes, ClaimRow]:
     """Return those of the claims that have no result yet.
 
@@ -173,7 +173,7 @@ def _without_results(
         (context.version.id,),
     )
     kinds = {
-        codec.digest_key(o.digest): study_context.machine_number(context, o.machine)
+        codec.digest_key(o.digest): study_transaction.machine_number(context, o.machine)
         for o in outcomes
     }
     recorded = {(bytes(digest), machine, number) for digest, machine, number in rows}
@@ -184,7 +184,7 @@ def _without_results(
     }
 
 
-def _accept(context: StudyContext, lease: int, pairs: Sequence[_Pair]) -> None:
+def _accept(context: StudyTransaction, lease: int, pairs: Sequence[_Pair]) -> None:
     if pairs:
         values = [claim.values(context) for claim, _ in pairs]
         result_rows.write_results(
@@ -198,7 +198,7 @@ def _accept(context: StudyContext, lease: int, pairs: Sequence[_Pair]) -> None:
         )
 
 
-def _set_aside(context: StudyContext, lease: int, pairs: Sequence[_Pair]) -> None:
+def _set_aside(context: StudyTransaction, lease: int, pairs: Sequence[_Pair]) -> None:
     """Store attempts that are to be retried: their experiments may be claimed again."""
     attempts = [
         UnacceptedAttempt(
@@ -209,7 +209,7 @@ def _set_aside(context: StudyContext, lease: int, pairs: Sequence[_Pair]) -> Non
     keep_attempts(context, attempts)
 
 
-def _by_one_clock(context: StudyContext, outcomes: Iterable[Outcome]) -> list[Outcome]:
+def _by_one_clock(context: StudyTransaction, outcomes: Iterable[Outcome]) -> list[Outcome]:
     """Return *outcomes* with times by the database's clock.
 
     They are shifted by the measured offset of the driver's clock. A time that is in the future all
@@ -253,13 +253,13 @@ class UnacceptedAttempt(NamedTuple):
 
 
 def keep_attempts(
-    context: StudyContext, attempts: Sequence[UnacceptedAttempt], *, files: bool = True
+    context: StudyTransaction, attempts: Sequence[UnacceptedAttempt], *, files: bool = True
 ) -> None:
     """Insert attempts that are not accepted; with *files*, their logs and artifacts, too."""
     if not attempts:
         return
     transaction = context.transaction
-    hosts = study_context.host_numbers(context, [attempt.outcome for attempt in attempts])
+    hosts = study_transaction.host_numbers(context, [attempt.outcome for attempt in attempts])
     table = []
     for attempt, (machine, host) in zip(attempts, hosts, strict=True):
         o = attempt.outcome
@@ -276,10 +276,12 @@ def keep_attempts(
 
 def _keep_files(transaction: Transaction, attempts: Sequence[tuple[int, Outcome]]) -> None:
     result_rows.keep(transaction, attempts)
-    study_context.keep_conditions(transaction, ((n, outcome.conditions) for n, outcome in attempts))
+    study_transaction.keep_conditions(
+        transaction, ((n, outcome.conditions) for n, outcome in attempts)
+    )
 
 
-def _keep_late_outcomes(context: StudyContext, lease: int, outcomes: Sequence[Outcome]) -> None:
+def _keep_late_outcomes(context: StudyTransaction, lease: int, outcomes: Sequence[Outcome]) -> None:
     """Store late outcomes as superseded attempts, unless they are stored already."""
     transaction = context.transaction
     keys = sorted({codec.digest_key(outcome.digest) for outcome in outcomes})
@@ -324,7 +326,7 @@ def _keep_late_outcomes(context: StudyContext, lease: int, outcomes: Sequence[Ou
 
 
 def add_results(
-    context: StudyContext,
+    context: StudyTransaction,
     lease: LeaseRow,
     results: Iterable[tuple[Experiment, Outcome]],
     kinds: Kinds = None,
@@ -391,7 +393,7 @@ def add_results(
 
 
 def _enter_new(
-    context: StudyContext,
+    context: StudyTransaction,
     lease: int,
     new: Sequence[tuple[Experiment, Outcome, int | None]],
     round_: int,
@@ -425,7 +427,7 @@ def _claimed(transaction: Transaction, keys: Sequence[bytes]) -> dict[bytes, Cla
 # Changes of what is recorded
 
 
-def remeasure(context: StudyContext, outcomes: Iterable[Outcome]) -> int:
+def remeasure(context: StudyTransaction, outcomes: Iterable[Outcome]) -> int:
     """Replace status, cause and metrics of recorded experiments; return how many there were."""
     outcomes = [entities.limit_metrics(outcome) for outcome in outcomes]
     keys = sorted({codec.digest_key(outcome.digest) for outcome in outcomes})
@@ -452,7 +454,7 @@ def remeasure(context: StudyContext, outcomes: Iterable[Outcome]) -> int:
     return len(changed_rows)
 
 
-def reopen(context: StudyContext, digests: Sequence[str], kinds: Kinds = None) -> int:
+def reopen(context: StudyTransaction, digests: Sequence[str], kinds: Kinds = None) -> int:
     """Set aside this version's outcomes that are not ok; return how many there were.
 
     Rows of other versions stay. From now on this one refuses them, unless they are of a later
@@ -465,7 +467,7 @@ def reopen(context: StudyContext, digests: Sequence[str], kinds: Kinds = None) -
         transaction, context.layout, condition, among=("e.digest", keys)
     )
     if failed and kinds is not None:
-        counting = study_context.numbers_of(transaction, kinds)
+        counting = study_transaction.numbers_of(transaction, kinds)
         failed = [row for row in failed if row.machine in counting]
     if not failed:
         return 0

@@ -14,7 +14,7 @@ from zenturio.record import (
     result_rows,
     reused_results,
     studies,
-    study_context,
+    study_transaction,
 )
 from zenturio.record.database import Transaction
 from zenturio.record.entities import (
@@ -30,7 +30,7 @@ from zenturio.record.entities import (
     RowFilter,
 )
 from zenturio.record.field_layout import SlotReader
-from zenturio.record.study_context import RepositoryCache, StudyContext
+from zenturio.record.study_transaction import RepositoryCache, StudyTransaction
 
 BATCH = 2000
 """How many records are fetched at a time; fewer where each has many chunks."""
@@ -38,7 +38,10 @@ _DIGITS = 32
 
 
 def find_outcomes(
-    context: StudyContext, digests: Sequence[str], kinds: Kinds = None, round_: int | None = None
+    context: StudyTransaction,
+    digests: Sequence[str],
+    kinds: Kinds = None,
+    round_: int | None = None,
 ) -> dict[str, Outcome]:
     """Return the accepted outcomes of a version: the newest one of each, or one of *kinds*.
 
@@ -50,7 +53,7 @@ def find_outcomes(
         context.transaction, context.layout, condition, among=("e.digest", keys)
     )
     if results and kinds is not None:
-        counting = study_context.numbers_of(context.transaction, kinds)
+        counting = study_transaction.numbers_of(context.transaction, kinds)
         results = [row for row in results if row.machine in counting]
     results.sort(key=lambda row: (entities.is_of(row.outcome.machine, kinds), row.number))
     return {row.record.digest: row.outcome for row in results}
@@ -74,7 +77,7 @@ def find_outcomes_anywhere(
     versions = studies.versions_by_id(transaction, {result.version for result in best.values()})
     for version in versions.values():
         numbers = sorted(result.id for result in best.values() if result.version == version.id)
-        layout = StudyContext.at(transaction, version, cache).layout
+        layout = StudyTransaction.at(transaction, version, cache).layout
         for row in result_rows.read_results(transaction, layout, "", among=("e.id", numbers)):
             outcomes[row.record.digest] = row.outcome
     return outcomes
@@ -84,7 +87,7 @@ def find_outcomes_anywhere(
 
 
 def next_results(
-    context: StudyContext, after: RecordKey | None, states: Iterable[ExperimentState]
+    context: StudyTransaction, after: RecordKey | None, states: Iterable[ExperimentState]
 ) -> list[ExperimentRecord]:
     """Return the next results behind *after*, a batch of them."""
     dialect = context.transaction.dialect
@@ -115,7 +118,7 @@ _COLUMN_HEADS = 8
 
 
 def next_page(
-    context: StudyContext, request: ColumnRequest, after: RecordKey | None
+    context: StudyTransaction, request: ColumnRequest, after: RecordKey | None
 ) -> tuple[ColumnPage, RecordKey] | None:
     """Return the next results behind *after*, and the key of the last of them; None at the end."""
     transaction = context.transaction
@@ -149,7 +152,9 @@ def next_page(
     return _page(context, reader, rows), last
 
 
-def _page(context: StudyContext, reader: SlotReader, rows: Iterable[Sequence[Any]]) -> ColumnPage:
+def _page(
+    context: StudyTransaction, reader: SlotReader, rows: Iterable[Sequence[Any]]
+) -> ColumnPage:
     columns = list(zip(*rows, strict=True)) or [()] * (_COLUMN_HEADS + len(reader.slots))
     _, _, numbers, _, states, kinds, rounds, remarks = columns[:_COLUMN_HEADS]
     by_result = result_rows.chunks_of(context.transaction, reader.chunks, numbers)
@@ -159,12 +164,12 @@ def _page(context: StudyContext, reader: SlotReader, rows: Iterable[Sequence[Any
             reader.columns(role, remarks, columns[_COLUMN_HEADS:], chunks)
             for role in ("parameter", "metric")
         )
-    kinds_by_number = study_context.machines_of(context.transaction, set(kinds))
+    kinds_by_number = study_transaction.machines_of(context.transaction, set(kinds))
     return ColumnPage(states, kinds, rounds, parameters, metrics, kinds_by_number)
 
 
 def unfinished_records(
-    context: StudyContext, states: Iterable[ExperimentState]
+    context: StudyTransaction, states: Iterable[ExperimentState]
 ) -> list[ExperimentRecord]:
     """Return experiments that are claimed, and those whose attempts left no outcome."""
     selected = set(states)
@@ -188,7 +193,9 @@ _MISSING = (
 )
 
 
-def _points(context: StudyContext, template: str, state: ExperimentState) -> list[ExperimentRecord]:
+def _points(
+    context: StudyTransaction, template: str, state: ExperimentState
+) -> list[ExperimentRecord]:
     transaction, version = context.transaction, context.version.id
     query = template.replace("{mark}", transaction.dialect.mark)
     rows = transaction.sql(query, [version] * template.count("{mark}"))
@@ -197,7 +204,9 @@ def _points(context: StudyContext, template: str, state: ExperimentState) -> lis
     return [_point(context, row, state) for row in by_digest.values()]
 
 
-def _point(context: StudyContext, row: Sequence[Any], state: ExperimentState) -> ExperimentRecord:
+def _point(
+    context: StudyTransaction, row: Sequence[Any], state: ExperimentState
+) -> ExperimentRecord:
     position, repeat, number, digest, point = row
     names = [f.field.name for f in context.layout.own_fields if f.role == "parameter"]
     values = dict.fromkeys(names) | codec.load_values(point)
@@ -205,7 +214,7 @@ def _point(context: StudyContext, row: Sequence[Any], state: ExperimentState) ->
     return ExperimentRecord(key, bytes(digest).hex(), state, values, None)
 
 
-def get_record(context: StudyContext, digest: str) -> ExperimentRecord:
+def get_record(context: StudyTransaction, digest: str) -> ExperimentRecord:
     """Return the record of one experiment."""
     transaction, mark = context.transaction, context.transaction.dialect.mark
     results = result_rows.read_results(
@@ -314,9 +323,11 @@ def _tried(transaction: Transaction, digest: str) -> list[tuple[_Tried, bool]]:
 def all_attempts(transaction: Transaction, digest: str) -> tuple[AttemptRecord, ...]:
     """Return every attempt at an experiment, by number."""
     tried = [attempt for attempt, _ in _tried(transaction, digest)]
-    hosts = study_context.hosts_of(transaction, {e.host for e in tried if isinstance(e.host, int)})
-    kinds = study_context.machines_of(transaction, {host[1] for host in hosts.values()})
-    conditions = study_context.conditions_of(transaction, [attempt.id for attempt in tried])
+    hosts = study_transaction.hosts_of(
+        transaction, {e.host for e in tried if isinstance(e.host, int)}
+    )
+    kinds = study_transaction.machines_of(transaction, {host[1] for host in hosts.values()})
+    conditions = study_transaction.conditions_of(transaction, [attempt.id for attempt in tried])
     attempts = []
     for attempt in tried:
         measured: Mapping[str, MetricValue] = codec.load_values(attempt.metrics)

@@ -41,7 +41,7 @@ from zenturio.record.secret import Secret
 from zenturio.record.sql_names import SLOT_NAMES
 from zenturio.record.sql_repository import SQLRepository
 from zenturio.record.sqlite import SQLite
-from zenturio.record.study_context import RepositoryCache, StudyContext
+from zenturio.record.study_transaction import RepositoryCache, StudyTransaction
 from zenturio.system.file_systems import sync_files
 
 # Tables: a secret leaves all texts, documents, logs and contents, and an event says so
@@ -382,7 +382,7 @@ class _Search:
         )
         for version, numbers in edited.items():
             result_rows.record_edit(
-                StudyContext.at(transaction, versions[version], RepositoryCache()), numbers
+                StudyTransaction.at(transaction, versions[version], RepositoryCache()), numbers
             )
         mark = transaction.dialect.mark
         transaction.sql_many(
@@ -486,7 +486,7 @@ def redact(url: str | Path | None, secret: Secret, person: str | None) -> Redact
                 files.foreign += _remove(SQLRepository(database, store), files)
                 REMOVED()
         if person is not None:
-            from zenturio.record.column_copy import remove_copies  # noqa: PLC0415 - loads NumPy
+            from zenturio.record.columnar_copy import remove_copies  # noqa: PLC0415 - loads NumPy
 
             remove_copies()
             _refresh_views(database, places)

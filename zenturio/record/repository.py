@@ -49,7 +49,7 @@ from zenturio.record.entities import (
 )
 
 if TYPE_CHECKING:
-    from zenturio.record.column_copy import ColumnCopy
+    from zenturio.record.columnar_copy import ColumnarCopy
     from zenturio.record.entities import StudyStanding
 
 
@@ -336,7 +336,7 @@ class Repository(Protocol):
         """
         ...
 
-    def column_copy(self, study: str) -> ColumnCopy | None:
+    def columnar_copy(self, study: str) -> ColumnarCopy | None:
         """Return the columnar copy of a large study, up to date.
 
         None for a small one, and where no copy can be kept: all of it is in `entities`.

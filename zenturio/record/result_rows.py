@@ -18,7 +18,7 @@ from zenturio.experiment.experiment import (
     Outcome,
     ProgramIdentity,
 )
-from zenturio.record import codec, entities, studies, study_context
+from zenturio.record import codec, entities, studies, study_transaction
 from zenturio.record.artifact_store import in_store
 from zenturio.record.database import Transaction
 from zenturio.record.entities import (
@@ -32,7 +32,7 @@ from zenturio.record.entities import (
     ResultCount,
 )
 from zenturio.record.field_layout import FieldLayout, Role, SlotColumns, SlotReader, columns_of_rows
-from zenturio.record.study_context import StudyContext
+from zenturio.record.study_transaction import StudyTransaction
 
 # Stored recipes: the parts that make the digests of a version, each stored once
 
@@ -50,7 +50,7 @@ class ResultIdentity(NamedTuple):
     """Of the recipe."""
 
 
-def result_identities(context: StudyContext, most: int) -> tuple[list[ResultIdentity], int]:
+def result_identities(context: StudyTransaction, most: int) -> tuple[list[ResultIdentity], int]:
     """Return the names of some results of a version, and how many have no recipe.
 
     Copies are left out: they ran with the definition of another study.
@@ -70,7 +70,7 @@ def result_identities(context: StudyContext, most: int) -> tuple[list[ResultIden
     return [ResultIdentity(bytes(d).hex(), bytes(key), text) for d, key, text in rows], int(without)
 
 
-def recipe_number(context: StudyContext, program: ProgramIdentity | None) -> int | None:
+def recipe_number(context: StudyTransaction, program: ProgramIdentity | None) -> int | None:
     """Return the number of a program's recipe in this version; the first use writes it down."""
     if program is None:
         return None
@@ -81,7 +81,7 @@ def recipe_number(context: StudyContext, program: ProgramIdentity | None) -> int
     return number
 
 
-def _recipe(context: StudyContext, program: ProgramIdentity) -> int:
+def _recipe(context: StudyTransaction, program: ProgramIdentity) -> int:
     if numbers := _recipes(context, program):
         return numbers[0]
     document = f"{_head(program)}{program.document()[1:]}"  # an object, whose brace the head has
@@ -99,7 +99,7 @@ def _head(program: ProgramIdentity) -> str:
     return f'{{"digest": "{program.digest}", '
 
 
-def _recipes(context: StudyContext, program: ProgramIdentity) -> list[int]:
+def _recipes(context: StudyTransaction, program: ProgramIdentity) -> list[int]:
     """Return the numbers of a program's recipe in this version: two drivers may have added one."""
     transaction, mark = context.transaction, context.transaction.dialect.mark
     head = _head(program)
@@ -124,7 +124,7 @@ _CAUSE = (
 
 
 def keyed_results(
-    context: StudyContext,
+    context: StudyTransaction,
     program: ProgramIdentity,
     kinds: Kinds,
     round_: int | None,
@@ -142,7 +142,7 @@ def keyed_results(
         return None
     condition = "e.newest = 1" if round_ is None else f"e.round = {int(round_)}"
     if kinds is not None:
-        counting = sorted(study_context.numbers_of(transaction, kinds))
+        counting = sorted(study_transaction.numbers_of(transaction, kinds))
         condition += f" AND e.machine IN ({', '.join(map(str, counting))})"
     columns = ", ".join([_CAUSE, "e.remarks", *[f"e.{slot}" for slot in reader.slots]])
     facts: list[tuple[Any, ...]] = []
@@ -169,7 +169,7 @@ def keyed_results(
     numbers, kinds_of, started = map(np.concatenate, zip(*facts, strict=True))
     halves = np.frombuffer(b"".join(keys), ">u8").astype(np.uint64).reshape(-1, 2)
     # As in `find_outcomes`: what is known to be of these machines, and of that the newest.
-    by_number = study_context.machines_of(transaction, np.unique(kinds_of).tolist())
+    by_number = study_transaction.machines_of(transaction, np.unique(kinds_of).tolist())
     chosen = [n for n, kind in by_number.items() if entities.is_of(kind, kinds)]
     return KeyedResults(
         (halves[:, 0].copy(), halves[:, 1].copy()),
@@ -318,14 +318,16 @@ class NewResult(NamedTuple):
     """Of the point; empty where it is unknown."""
 
 
-def write_results(context: StudyContext, new: Sequence[NewResult], *, files: bool = True) -> None:
+def write_results(
+    context: StudyTransaction, new: Sequence[NewResult], *, files: bool = True
+) -> None:
     """Add results to a version, with logs, artifacts and conditions, and counts them.
 
     Without *files* these are another attempt's: the rows are copies.
     """
     transaction, version = context.transaction, context.version.id
     outcomes = [row.outcome for row in new]
-    hosts = study_context.host_numbers(context, outcomes)
+    hosts = study_transaction.host_numbers(context, outcomes)
     columns = columns_of_rows([row.values for row in new], [o.metrics for o in outcomes])
     spread = context.spread_columns(columns, len(new))
     facts = [
@@ -349,10 +351,10 @@ def write_results(context: StudyContext, new: Sequence[NewResult], *, files: boo
     _write_chunks(transaction, numbers, spread)
     _warn_of_dropped_values(context, outcomes, spread)
     if files:
-        study_context.confirm_machines(context, (machine for machine, _ in hosts))
+        study_transaction.confirm_machines(context, (machine for machine, _ in hosts))
         keep(transaction, zip(numbers, outcomes, strict=True))
         conditions = ((n, o.conditions) for n, o in zip(numbers, outcomes, strict=True))
-        study_context.keep_conditions(transaction, conditions)
+        study_transaction.keep_conditions(transaction, conditions)
     refresh_newest(context, [outcome.digest for outcome in outcomes])
     tally = CounterChanges(transaction)
     for row, (machine, _) in zip(new, hosts, strict=True):
@@ -360,7 +362,7 @@ def write_results(context: StudyContext, new: Sequence[NewResult], *, files: boo
     tally.write()
 
 
-def refresh_newest(context: StudyContext, digests: Iterable[str]) -> None:
+def refresh_newest(context: StudyTransaction, digests: Iterable[str]) -> None:
     """Mark which results of these experiments no later round has measured on the same machine.
 
     A result whose machine nobody knows counts for every kind, so a later one of any replaces it.
@@ -377,7 +379,7 @@ def refresh_newest(context: StudyContext, digests: Iterable[str]) -> None:
     )
     last: dict[tuple[bytes, int], int] = {}
     for _, digest, machine, number, _ in rows:
-        for key in ((bytes(digest), machine), (bytes(digest), study_context.UNKNOWN_MACHINE)):
+        for key in ((bytes(digest), machine), (bytes(digest), study_transaction.UNKNOWN_MACHINE)):
             last[key] = max(number, last.get(key, 0))
     changed: dict[int, list[int]] = {0: [], 1: []}
     for row, digest, machine, number, newest in rows:
@@ -396,7 +398,7 @@ def _write_chunks(transaction: Transaction, numbers: Sequence[int], spread: Slot
 
 
 def _warn_of_dropped_values(
-    context: StudyContext, outcomes: Sequence[Outcome], spread: SlotColumns
+    context: StudyTransaction, outcomes: Sequence[Outcome], spread: SlotColumns
 ) -> None:
     """Warn of values that belong to no field that the study can have."""
     for row, count in spread.dropped.items():
@@ -406,7 +408,7 @@ def _warn_of_dropped_values(
 
 
 def rewrite_results(
-    context: StudyContext, numbers: Sequence[int], points: Sequence[Mapping[str, Any]],
+    context: StudyTransaction, numbers: Sequence[int], points: Sequence[Mapping[str, Any]],
     outcomes: Sequence[Outcome],
 ) -> None:  # fmt: skip
     """Replace status, cause and values of results, by their numbers."""
@@ -472,7 +474,7 @@ def read_results(
         text = f"{head} {condition} AND {{among}}"
         rows = transaction.among_sql(text, among[0], among[1], values)
     chunks = chunks_of(transaction, reader.chunks, [row[0] for row in rows])
-    kinds = study_context.machines_of(transaction, {row[11] for row in rows})
+    kinds = study_transaction.machines_of(transaction, {row[11] for row in rows})
     with codec.decoding():
         return [_read(transaction, layout, row, chunks.get(row[0], {}), kinds) for row in rows]
 
@@ -517,7 +519,7 @@ def _read(
     return StoredResult(record, machine, round_, lease)
 
 
-def remove_results(context: StudyContext, rows: Iterable[StoredResult]) -> None:
+def remove_results(context: StudyTransaction, rows: Iterable[StoredResult]) -> None:
     """Remove results of a version, and uncount them; what hangs on their attempts stays."""
     rows = list(rows)
     numbers = [row.number for row in rows]
@@ -532,7 +534,7 @@ def remove_results(context: StudyContext, rows: Iterable[StoredResult]) -> None:
     tally.write()
 
 
-def record_edit(context: StudyContext, numbers: Sequence[int]) -> None:
+def record_edit(context: StudyTransaction, numbers: Sequence[int]) -> None:
     """Tell caches which results they have to read again."""
     transaction, version = context.transaction, context.version.id
     mark = transaction.dialect.mark
@@ -587,7 +589,7 @@ def _by_status(transaction: Transaction, query: str, version: int) -> dict[Exper
 def count_results(transaction: Transaction, name: str) -> tuple[ResultCount, ...]:
     """Return how many results a study has, by kind of machine, round and status."""
     rows = _counters(transaction, studies.get_version(transaction, name).id)
-    kinds = study_context.machines_of(transaction, {machine for machine, *_ in rows})
+    kinds = study_transaction.machines_of(transaction, {machine for machine, *_ in rows})
     return tuple(
         ResultCount(kinds.get(machine), number, status, count)
         for machine, number, status, count in rows
@@ -603,7 +605,7 @@ def placed_runs(transaction: Transaction, name: str, order: str) -> tuple[Placed
         f" WHERE e.version = {mark} AND c.run_order = {mark} ORDER BY c.run_turn, e.id",
         (studies.get_version(transaction, name).id, order),
     )
-    kinds = study_context.machines_of(transaction, {machine for _, machine, *_ in rows})
+    kinds = study_transaction.machines_of(transaction, {machine for _, machine, *_ in rows})
     return tuple(
         PlacedRun(number, kinds.get(machine), repeat, block or 0, turn or 0)
         for number, machine, repeat, block, turn in rows

@@ -18,7 +18,7 @@ from zenturio.record.database import Transaction
 from zenturio.record.entities import EquatedResult, shared_metrics
 from zenturio.record.result_rows import NewResult, StoredResult
 from zenturio.record.studies import StudyVersion
-from zenturio.record.study_context import StudyContext
+from zenturio.record.study_transaction import StudyTransaction
 
 # Results with digests of an earlier format
 #
@@ -42,7 +42,7 @@ def has_former_digests(transaction: Transaction) -> bool:
     return bool(transaction.sql(f"SELECT 1 FROM upgrade WHERE step = {mark}", (FORMER,)))
 
 
-def adopt_former_digests(context: StudyContext, experiments: Iterable[Experiment]) -> bool:
+def adopt_former_digests(context: StudyTransaction, experiments: Iterable[Experiment]) -> bool:
     """Give what is there under the former digests of *experiments* the present ones.
 
     In every version, for a digest names the same experiment in all of them; whether there was any.
@@ -88,7 +88,7 @@ def adopt_former_digests(context: StudyContext, experiments: Iterable[Experiment
     return True
 
 
-def _note_edits(context: StudyContext, versions: Mapping[int, int]) -> None:
+def _note_edits(context: StudyTransaction, versions: Mapping[int, int]) -> None:
     """Tell caches of each version which results they have to read again."""
     for version in studies.versions_by_id(context.transaction, set(versions.values())).values():
         beside = context if version.id == context.version.id else context.beside(version)
@@ -97,7 +97,7 @@ def _note_edits(context: StudyContext, versions: Mapping[int, int]) -> None:
         )
 
 
-def _set_recipes(context: StudyContext, experiments: Iterable[Experiment]) -> None:
+def _set_recipes(context: StudyTransaction, experiments: Iterable[Experiment]) -> None:
     """In this version alone: another one has recipes of its own."""
     by_recipe: dict[int, list[bytes]] = {}
     for experiment in experiments:
@@ -132,7 +132,7 @@ class _Origin(NamedTuple):
 
 
 def cached_digests(
-    context: StudyContext,
+    context: StudyTransaction,
     experiments: Sequence[Experiment],
     kinds: Kinds = None,
     round_: int | None = None,
@@ -160,7 +160,7 @@ def cached_digests(
 
 
 def _copy(
-    context: StudyContext,
+    context: StudyTransaction,
     results: Sequence[leases.ResultSummary],
     experiments: Mapping[bytes, Experiment],
 ) -> None:
@@ -187,7 +187,7 @@ def _copy(
 
 
 def _write(
-    context: StudyContext,
+    context: StudyTransaction,
     source: StudyVersion,
     pairs: Sequence[tuple[StoredResult, Experiment]],
     origins: Sequence[_Origin],
@@ -226,7 +226,10 @@ def roots_of(transaction: Transaction, numbers: Iterable[int]) -> dict[int, int]
 
 
 def equate(
-    context: StudyContext, source: StudyVersion, experiments: Mapping[str, Experiment], person: str
+    context: StudyTransaction,
+    source: StudyVersion,
+    experiments: Mapping[str, Experiment],
+    person: str,
 ) -> int:
     """Copy results of *source*, by their digests, as outcomes of the experiments beside them.
 
@@ -252,7 +255,7 @@ def equate(
     return len(pairs)
 
 
-def _digests(context: StudyContext, experiments: Iterable[Experiment]) -> frozenset[str]:
+def _digests(context: StudyTransaction, experiments: Iterable[Experiment]) -> frozenset[str]:
     """Return the digests of those that have a result in this version."""
     mark = context.transaction.dialect.mark
     rows = context.transaction.among_sql(
@@ -264,7 +267,7 @@ def _digests(context: StudyContext, experiments: Iterable[Experiment]) -> frozen
     return frozenset(bytes(digest).hex() for (digest,) in rows)
 
 
-def undo_equate(context: StudyContext, source: StudyVersion) -> int:
+def undo_equate(context: StudyTransaction, source: StudyVersion) -> int:
     """Remove what `equate` copied from *source*; return how many results that were here.
 
     Where other studies have copies of these, they lose them, too: otherwise they would hand them
@@ -300,7 +303,7 @@ def undo_equate(context: StudyContext, source: StudyVersion) -> int:
     return len(keys)
 
 
-def equated_result(context: StudyContext, digest: str) -> EquatedResult | None:
+def equated_result(context: StudyTransaction, digest: str) -> EquatedResult | None:
     """Return the experiment of which this one's result is an accepted copy, if it is one."""
     transaction, mark = context.transaction, context.transaction.dialect.mark
     rows = transaction.sql(

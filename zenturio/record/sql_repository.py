@@ -66,13 +66,13 @@ from zenturio.record.leases import LeaseRow
 from zenturio.record.sql_names import DialectName, Project
 from zenturio.record.sqlite import SQLite
 from zenturio.record.studies import StudyVersion
-from zenturio.record.study_context import RepositoryCache, StudyContext
+from zenturio.record.study_transaction import RepositoryCache, StudyTransaction
 from zenturio.record.study_views import StoredView
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
-    from zenturio.record.column_copy import ColumnCopy
+    from zenturio.record.columnar_copy import ColumnarCopy
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -240,23 +240,23 @@ class SQLRepository:
     def close(self) -> None:
         self._database.close()
 
-    def _context(self, transaction: Transaction, study: str) -> StudyContext:
+    def _context(self, transaction: Transaction, study: str) -> StudyTransaction:
         version = studies.get_version(transaction, study)
-        return self._remembered(StudyContext.at(transaction, version, self._cache))
+        return self._remembered(StudyTransaction.at(transaction, version, self._cache))
 
     def _driver_context(
         self, transaction: Transaction, study: str, driver: int, *, ended: bool = False
-    ) -> tuple[StudyContext, LeaseRow]:
+    ) -> tuple[StudyTransaction, LeaseRow]:
         """Return the context of the driver with that lease, which stays locked.
 
         The lock is what makes a claim or a record safe from a take-over: whoever ends the lease
         waits for this transaction, and whoever comes later sees that the lease has ended.
         """
         lease, version = leases.lock_lease(transaction, study, driver, ended=ended)
-        return self._remembered(StudyContext.at(transaction, version, self._cache)), lease
+        return self._remembered(StudyTransaction.at(transaction, version, self._cache)), lease
 
     @staticmethod
-    def _remembered(context: StudyContext) -> StudyContext:
+    def _remembered(context: StudyTransaction) -> StudyTransaction:
         # Not before the commit: a transaction that is undone has numbers that nobody has.
         context.transaction.after_commit.append(context.committed)
         return context
@@ -276,7 +276,7 @@ class SQLRepository:
         self, transaction: Transaction, name: str, definition: StudyDefinition
     ) -> StudyVersion:
         version, layout = studies.open_study(transaction, name, definition)
-        self._remembered(StudyContext(transaction, version, layout, self._cache))
+        self._remembered(StudyTransaction(transaction, version, layout, self._cache))
         return study_views.refresh_at_once(transaction, version, layout)
 
     @writes
@@ -398,7 +398,7 @@ class SQLRepository:
         version = studies.find_version(transaction, lease.study)
         if version is None or not version.has_stale_view:
             return False
-        layout = self._remembered(StudyContext.at(transaction, version, self._cache)).layout
+        layout = self._remembered(StudyTransaction.at(transaction, version, self._cache)).layout
         return study_views.refresh_at_once(transaction, version, layout).has_stale_view
 
     @reads
@@ -662,7 +662,7 @@ class SQLRepository:
         while batch := list(islice(batches, _BATCH)):
             # With a cache of its own: each batch may add fields, and all of it may be undone.
             version = studies.get_version(transaction, study)
-            context = StudyContext.at(transaction, version, RepositoryCache())
+            context = StudyTransaction.at(transaction, version, RepositoryCache())
             count += outcome_recording.remeasure(context, batch)
         return count
 
@@ -763,18 +763,18 @@ class SQLRepository:
             yield page
 
     @reads
-    def column_copy(self, transaction: Transaction, study: str) -> ColumnCopy | None:
+    def columnar_copy(self, transaction: Transaction, study: str) -> ColumnarCopy | None:
         """Return the columnar copy of a large study, up to date; None for a small one."""
         context = self._context(transaction, study)
-        from zenturio.record import column_copy  # noqa: PLC0415 - loads NumPy
+        from zenturio.record import columnar_copy  # noqa: PLC0415 - loads NumPy
 
         version, fields = context.version.id, context.layout.own_fields
         query = f"SELECT coalesce(sum(count), 0) FROM counters WHERE version = {version}"
         ((results,),) = transaction.sql(query)
-        if results < column_copy.COPY_ROWS:
+        if results < columnar_copy.COPY_ROWS:
             return None
         dialect = transaction.dialect.name
-        return column_copy.open_copy(transaction.sql, dialect, self.location, version, fields)
+        return columnar_copy.open_copy(transaction.sql, dialect, self.location, version, fields)
 
     @reads
     def _next_page(

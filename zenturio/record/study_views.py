@@ -35,7 +35,7 @@ from zenturio.record.sql_names import (
     with_parts,
 )
 from zenturio.record.studies import StudyVersion
-from zenturio.record.study_context import RepositoryCache, StudyContext
+from zenturio.record.study_transaction import RepositoryCache, StudyTransaction
 
 MOST_COLUMNS = 1500
 """No view has more (PostgreSQL answers with at most 1664, SQLite with 2000)."""
@@ -202,7 +202,7 @@ def expand_views(transaction: Transaction, cache: RepositoryCache, text: str) ->
         ((current,),) = transaction.sql("SELECT current_schema()")
         schema = f"{quoted(current)}."
     for name, (version, all_rows) in views.items():
-        layout = StudyContext.at(transaction, version, cache).layout
+        layout = StudyTransaction.at(transaction, version, cache).layout
         used = _used(layout, names, star=star)
         replaced |= _exact(layout, names)
         sql = rows_sql(transaction.dialect, layout, all_rows=all_rows, names=used, schema=schema)
@@ -375,7 +375,7 @@ def _refresh(transaction: Transaction, cache: RepositoryCache, name: str) -> boo
     version = studies.find_version(transaction, name)
     if version is None or version.current != version.id:
         return True
-    layout = StudyContext.at(transaction, version, cache).layout
+    layout = StudyTransaction.at(transaction, version, cache).layout
     if transaction.dialect.name == "sqlite":
         return not refresh_at_once(transaction, version, layout).has_stale_view
     _on_server(transaction, version, layout)

@@ -13,7 +13,7 @@ from zenturio.record import (
     repository,
     result_rows,
     studies,
-    study_context,
+    study_transaction,
     submission_queue,
 )
 from zenturio.record.database import Transaction
@@ -50,7 +50,7 @@ def standings(transaction: Transaction, names: Collection[str] | None) -> list[S
         " ORDER BY machine, round, status",
         numbers,
     )
-    kinds = study_context.machines_of(
+    kinds = study_transaction.machines_of(
         transaction, {int(row[0]) for rows in counters.values() for row in rows}
     )
     open_leases = leases.open_leases_of(transaction, numbers)

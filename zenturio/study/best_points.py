@@ -420,7 +420,7 @@ def _best_in_copy(
     if goal.expression.names != {metric} or len(origins) != 1 or aggregate not in (MEAN, MEDIAN):
         return None
     ((machine, round_),) = origins
-    copied = repository.column_copy(study)
+    copied = repository.columnar_copy(study)
     if copied is None:
         return None
     from zenturio.record import column_groups  # noqa: PLC0415 - loads NumPy

@@ -82,7 +82,7 @@ def just_in_time_plan(problem: Problem, algorithm: str, rule: int) -> Plan:
     """Return the plan that results from *rule* on undisturbed machines."""
     if problem.resources is not None:
         return _simulated_plan(problem, algorithm, rule)
-    from zenturio.schedule.kernels.dispatching import DispatchProblem, dispatch  # noqa: PLC0415
+    from zenturio.schedule.kernels.just_in_time import DispatchProblem, dispatch  # noqa: PLC0415
     from zenturio.schedule.model.evaluation import problem_arrays  # noqa: PLC0415 - loads Numba
 
     _ = problem.order  # refuses a loop

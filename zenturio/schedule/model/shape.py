@@ -19,7 +19,7 @@ from zenturio.schedule.model.workflow import Floats, Workflow, WorkflowTask
 
 
 @dataclass(frozen=True, slots=True)
-class ProgramSummary:
+class ProgramTasks:
     """The tasks that run one program."""
 
     name: str
@@ -46,7 +46,7 @@ class WorkflowShape:
     work: float
     data: float
     moldable: int
-    programs: tuple[ProgramSummary, ...]
+    programs: tuple[ProgramTasks, ...]
 
     @property
     def parallelism(self) -> float | None:
@@ -83,13 +83,13 @@ def _critical_work(flow: Workflow, work: Floats) -> float:
     return float(max(end, default=0.0))
 
 
-def _programs(flow: Workflow, work: Floats) -> tuple[ProgramSummary, ...]:
+def _programs(flow: Workflow, work: Floats) -> tuple[ProgramTasks, ...]:
     if flow.program is None:
         return ()
     counts = np.bincount(flow.program, minlength=len(flow.programs))
     sums = np.bincount(flow.program, work, minlength=len(flow.programs))
     summaries = [
-        ProgramSummary(name, int(count), float(total / count))
+        ProgramTasks(name, int(count), float(total / count))
         for name, count, total in zip(flow.programs, counts, sums, strict=True)
         if count
     ]

@@ -492,10 +492,10 @@ def _prepare(repository: Repository) -> None:
     """Give SQLite less memory than a run does, and make columnar copies beside the pages."""
     if isinstance(repository, SQLRepository):
         repository.limit_cache(CACHE_KIB)
-        repository.copy_wanted = CopyMaker(repository).start
+        repository.copy_wanted = ColumnarCopyBuilder(repository).start
 
 
-class CopyMaker:
+class ColumnarCopyBuilder:
     """Makes columnar copies of large studies in a thread: pages ask the database until then."""
 
     def __init__(self, repository: SQLRepository) -> None:
@@ -514,7 +514,7 @@ class CopyMaker:
 
     def _make(self, study: str) -> None:
         try:
-            self._repository.column_copy(study)
+            self._repository.columnar_copy(study)
         except ZenError as error:  # the study or the database is gone
             _log.info("no columnar copy of %s: %s", study, error)
         finally:

@@ -48,7 +48,7 @@ class StageExperiment(NamedTuple):
 
 
 @dataclass
-class StageSource:
+class StageExperimentSource:
     """The source of a stage: in the order of pM-S among what is ready, then in that of the run."""
 
     graph: StageGraph
@@ -325,7 +325,9 @@ class Pipeline:
             return SearchedStage(
                 graph, repository, search, self.session.goals, generator, repeat, total
             )
-        return StageSource(graph, stage.number, generator, repository, total, order, repeat)
+        return StageExperimentSource(
+            graph, stage.number, generator, repository, total, order, repeat
+        )
 
     def _drive(self, stage: Stage, allotment: Allotment) -> None:
         try:

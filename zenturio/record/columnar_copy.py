@@ -214,7 +214,7 @@ class _Segment:
     """Of rows that are not worth a file."""
 
 
-class ColumnCopy:
+class ColumnarCopy:
     """The copy of one version, as of the snapshot of a question."""
 
     def __init__(
@@ -367,7 +367,7 @@ def open_copy(
     fields: Sequence[StoredField],
     *,
     build: bool = True,
-) -> ColumnCopy | None:
+) -> ColumnarCopy | None:
     """The copy of a version, up to date with the snapshot that *fetch* reads; or None.
 
     *place* is where the database is. Without *build* only what is there is brought up to date. None
@@ -448,7 +448,7 @@ class _Copier:
     def _path(self) -> Path:
         return self._folder / "manifest.json"
 
-    def copy(self) -> ColumnCopy:
+    def copy(self) -> ColumnarCopy:
         """The copy with exactly the rows of the snapshot."""
         manifest = self._manifest
         query = f"SELECT coalesce(sum(count), 0) FROM counters WHERE version = {self._version}"
@@ -476,7 +476,7 @@ class _Copier:
             self._remove_unused()
         elif time.time() - self._path.stat().st_mtime > UNUSED_SECONDS / 30:
             os.utime(self._path)
-        return ColumnCopy(self._folder, self._fields, manifest)
+        return ColumnarCopy(self._folder, self._fields, manifest)
 
     @property
     def _held(self) -> int:

@@ -56,7 +56,7 @@ class RepositoryCache:
 
 
 @dataclass
-class StudyContext:
+class StudyTransaction:
     """One transaction at one version of a study."""
 
     transaction: Transaction
@@ -72,13 +72,15 @@ class StudyContext:
     """Claims that are over."""
 
     @staticmethod
-    def at(transaction: Transaction, version: StudyVersion, cache: RepositoryCache) -> StudyContext:
+    def at(
+        transaction: Transaction, version: StudyVersion, cache: RepositoryCache
+    ) -> StudyTransaction:
         layout = studies.read_layout(transaction, version, cache.layouts.get(version.id))
-        return StudyContext(transaction, version, layout, cache)
+        return StudyTransaction(transaction, version, layout, cache)
 
-    def beside(self, version: StudyVersion) -> StudyContext:
+    def beside(self, version: StudyVersion) -> StudyTransaction:
         """Return the same transaction at another version."""
-        return StudyContext.at(self.transaction, version, self.cache)
+        return StudyTransaction.at(self.transaction, version, self.cache)
 
     def spread_columns(self, columns: FieldColumns, rows: int) -> SlotColumns:
         """Return values of *rows* rows by slot; the study has the fields that they need then."""
@@ -125,7 +127,7 @@ def machine_digest(machine: MachineKind) -> bytes:
     return blake2b(json.dumps(facts).encode(), digest_size=16).digest()
 
 
-def machine_number(context: StudyContext, machine: MachineKind | None) -> int:
+def machine_number(context: StudyTransaction, machine: MachineKind | None) -> int:
     """Return the number of a kind of machine; a new one gets one."""
     if machine is None:
         return UNKNOWN_MACHINE
@@ -160,7 +162,7 @@ def numbers_of(transaction: Transaction, kinds: AbstractSet[MachineKind]) -> fro
     return frozenset({UNKNOWN_MACHINE, *(number for (number,) in rows)})
 
 
-def confirm_machines(context: StudyContext, numbers: Iterable[int]) -> None:
+def confirm_machines(context: StudyTransaction, numbers: Iterable[int]) -> None:
     """Say that these kinds of machine have results of their own by now, not only assumed ones.
 
     Otherwise what they measure from now on would count for every kind.
@@ -188,7 +190,7 @@ def machines_of(transaction: Transaction, numbers: Iterable[int]) -> dict[int, M
         }
 
 
-def host_numbers(context: StudyContext, outcomes: Sequence[Outcome]) -> list[tuple[int, int]]:
+def host_numbers(context: StudyTransaction, outcomes: Sequence[Outcome]) -> list[tuple[int, int]]:
     """Of each outcome the number of its kind of machine, and that of its host."""
     keys = [_host_key(context, outcome) for outcome in outcomes]
     cached_hosts = context.cache.hosts | context.new_hosts
@@ -223,7 +225,7 @@ def host_numbers(context: StudyContext, outcomes: Sequence[Outcome]) -> list[tup
     return [(key[1], cached_hosts[key]) for key in keys]
 
 
-def _host_key(context: StudyContext, outcome: Outcome) -> HostKey:
+def _host_key(context: StudyTransaction, outcome: Outcome) -> HostKey:
     details = outcome.host_details or HostDetails()
     machine = machine_number(context, outcome.machine)
     return (outcome.host, machine, codec.escape(details.kernel), details.memory)

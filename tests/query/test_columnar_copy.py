@@ -21,12 +21,12 @@ from zenturio.log_setup import work_progress
 from zenturio.query import compare_studies, results, study_frame
 from zenturio.query.frames import group_frame, run_frame, varying_parameters
 from zenturio.query.study_table import TableQuery, open_table
-from zenturio.record import column_copy
+from zenturio.record import columnar_copy
 from zenturio.record.entities import NEWEST
 from zenturio.record.open import open_repository
 from zenturio.record.redaction import redact
 from zenturio.record.secret import Secret
-from zenturio.show.portal.state import CopyMaker
+from zenturio.show.portal.state import ColumnarCopyBuilder
 from zenturio.study import best_points
 from zenturio.study.best_points import best
 
@@ -38,9 +38,9 @@ METRICS = {"wtime": "real s", "cores": "int", "balance": "real"}
 def folder(tmp_path, monkeypatch):
     """A cache folder of the test's own, and a copy of every study."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(column_copy, "COPY_ROWS", 1)
-    monkeypatch.setattr(column_copy, "SEGMENT_ROWS", 32)
-    monkeypatch.setattr(column_copy, "ROWS_AT_ONCE", 23)
+    monkeypatch.setattr(columnar_copy, "COPY_ROWS", 1)
+    monkeypatch.setattr(columnar_copy, "SEGMENT_ROWS", 32)
+    monkeypatch.setattr(columnar_copy, "ROWS_AT_ONCE", 23)
     return tmp_path / "cache"
 
 
@@ -72,11 +72,11 @@ def study(repository):
 
 def without_copy(ask):
     """What the database answers."""
-    kept, column_copy.COPY_ROWS = column_copy.COPY_ROWS, 10**12
+    kept, columnar_copy.COPY_ROWS = columnar_copy.COPY_ROWS, 10**12
     try:
         return ask()
     finally:
-        column_copy.COPY_ROWS = kept
+        columnar_copy.COPY_ROWS = kept
 
 
 def is_near(a, b):
@@ -122,7 +122,7 @@ def test_groups_of_the_copy_agree_with_those_of_the_database(study, by, aggregat
     def ask():
         return results(study, "s", by=by, aggregates=aggregates, where=where)
 
-    assert study.column_copy("s") is not None
+    assert study.columnar_copy("s") is not None
     assert differences(ask(), without_copy(ask)) == []
 
 
@@ -133,7 +133,7 @@ ORDERS = [(), ("-wtime",), ("cores", "-n"), ("n",)]
     "repository", ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)], indirect=True
 )
 def test_rows_of_the_copy_stand_in_the_order_of_the_database(study):
-    assert study.column_copy("s") is not None
+    assert study.columnar_copy("s") is not None
 
     def differences_of(where, sort, limit):
         def ask():
@@ -502,7 +502,7 @@ def test_who_must_not_wait_has_the_copy_made_beside_the_question(sqlite, folder)
     check_follows(sqlite)
     assert wanted == ["s"]
     assert not segments(folder)
-    maker = CopyMaker(sqlite)
+    maker = ColumnarCopyBuilder(sqlite)
     maker.start("s")
     maker.start("s")
     maker.start("nowhere")
@@ -516,13 +516,13 @@ def test_who_must_not_wait_has_the_copy_made_beside_the_question(sqlite, folder)
 
 
 def test_a_column_of_many_values_is_copied_without_a_dictionary(study, monkeypatch):
-    monkeypatch.setattr(column_copy, "MOST_VALUES", 2)
+    monkeypatch.setattr(columnar_copy, "MOST_VALUES", 2)
 
     def ask():
         return results(study, "s", by=["n", "omega"], aggregates=["mean", "count"])
 
     assert differences(ask(), without_copy(ask)) == []
-    copied = study.column_copy("s")
+    copied = study.columnar_copy("s")
     assert copied is not None
     words = copied.column("parameter:omega").codes()[1]
     assert sorted(words) == [1e-3, 0.5, 1.25]
@@ -534,9 +534,9 @@ def test_a_part_that_was_cut_or_changed_is_damage(tmp_path):
     part = [6, values.dtype.str, zlib.crc32(values.tobytes())]
     for kind in (np.int16, np.int64, np.float64):
         target = np.zeros(5, dtype=kind)
-        column_copy.read_part(path, part, target)
+        columnar_copy.read_part(path, part, target)
         assert target.tolist() == [0, 1, 2, 3, 4]
-    column_copy.read_part(path, [6, part[1], 0], np.zeros(0, dtype=np.int16))
+    columnar_copy.read_part(path, [6, part[1], 0], np.zeros(0, dtype=np.int16))
     shorter = zlib.crc32(values[:4].tobytes() + bytes(2))
     for content, checksum in (
         (b"before" + values[::-1].tobytes(), part[2]),
@@ -544,7 +544,7 @@ def test_a_part_that_was_cut_or_changed_is_damage(tmp_path):
         (b"before" + values[:4].tobytes(), shorter),  # as if zeros followed
     ):
         path.write_bytes(content)
-        with pytest.raises(column_copy._DamagedError):
-            column_copy.read_part(path, [6, part[1], checksum], np.zeros(5, dtype=np.int16))
-    with pytest.raises(column_copy._DamagedError):
-        column_copy.read_part(path, [6, "|O", 0], np.zeros(5, dtype=np.int16))
+        with pytest.raises(columnar_copy._DamagedError):
+            columnar_copy.read_part(path, [6, part[1], checksum], np.zeros(5, dtype=np.int16))
+    with pytest.raises(columnar_copy._DamagedError):
+        columnar_copy.read_part(path, [6, "|O", 0], np.zeros(5, dtype=np.int16))
