@@ -3,35 +3,41 @@
     python .ci/caches.py take    # in a new environment, before anything is computed
     python .ci/caches.py keep    # when everything is
 
-That is compiled kernels and the results of mypy. Both lie in the user's cache folder. mypy compares
-the contents of files; kernels are kept under a digest of all their sources. (Numba looks at the
-time of a source instead, so `take` gives the sources the times that they had.)
+That is compiled kernels, compiled modules of packages, and the results of mypy; all lie in the
+user's cache folder. mypy compares the contents of files, Python the times of modules, which uv
+links from a cache of its own. Kernels are kept under a digest of all their sources; Numba looks at
+the time of a source instead, so `take` gives the sources the times that they had.
 """
 
 import json
 import os
 import shutil
 import sys
+import sysconfig
 import tempfile
+from collections.abc import Iterable
 from hashlib import blake2b
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 KERNELS = [p for p in sorted(ROOT.glob("zenturio/**/*.py")) if b"njit" in p.read_bytes()]
+PACKAGES = Path(sysconfig.get_path("purelib"))
 CACHES = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "zenturio-checks"
 
 
-def _kernels() -> Path:
-    """Where the compiled kernels of these sources lie."""
+def _place(kind: str, *sources: Path) -> Path:
+    """Where that lies which was made of these sources with these packages."""
     digest = blake2b(sys.version.encode(), digest_size=16)
-    for path in (*KERNELS, ROOT / "uv.lock"):
+    for path in (ROOT / "uv.lock", *sources):
         digest.update(path.read_bytes())
-    return CACHES / f"kernels-{digest.hexdigest()}"
+    return CACHES / f"{kind}-{digest.hexdigest()}"
 
 
 def take() -> None:
     """Copy what is kept into this clone."""
-    kept, types = _kernels(), ROOT / ".mypy_cache"
+    kept, modules, types = _place("kernels", *KERNELS), _place("modules"), ROOT / ".mypy_cache"
+    if modules.is_dir():
+        shutil.copytree(modules, PACKAGES, dirs_exist_ok=True)
     if kept.is_dir():
         for name, time in json.loads((kept / "times.json").read_text()).items():
             os.utime(ROOT / name, ns=(time, time))
@@ -41,27 +47,32 @@ def take() -> None:
 
 
 def keep() -> None:
-    """Copy what this clone has computed; of kernels only the newest are kept."""
-    kept, types = _kernels(), ROOT / ".mypy_cache"
+    """Copy what this clone has computed; of each kind only the newest is kept."""
+    times = {str(path.relative_to(ROOT)): path.stat().st_mtime_ns for path in KERNELS}
+    compiled = ROOT.glob("zenturio/**/__pycache__/*.nb[ci]")
+    _keep(_place("kernels", *KERNELS), ROOT, compiled, {"times.json": json.dumps(times)})
+    _keep(_place("modules"), PACKAGES, PACKAGES.glob("**/__pycache__/*.pyc"), {})
+    _keep(CACHES / "mypy", ROOT / ".mypy_cache", ROOT.glob(".mypy_cache/**/*.*"), {})
+
+
+def _keep(place: Path, root: Path, files: Iterable[Path], texts: dict[str, str]) -> None:
+    """Keep the *files* below *root*, and *texts* by name, at *place*; others of its kind go."""
+    if place.is_dir() and place.name != "mypy":
+        return
     CACHES.mkdir(parents=True, exist_ok=True)
-    if not kept.is_dir():
-        with tempfile.TemporaryDirectory(dir=CACHES) as name:
-            new = Path(name, "new")
-            for path in ROOT.glob("zenturio/**/__pycache__/*.nb[ci]"):
-                copy = new / path.relative_to(ROOT)
+    with tempfile.TemporaryDirectory(dir=CACHES) as name:
+        new = Path(name, "new")
+        new.mkdir()
+        for path in files:
+            if path.is_file():
+                copy = new / path.relative_to(root)
                 copy.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(path, copy)
-            times = {str(path.relative_to(ROOT)): path.stat().st_mtime_ns for path in KERNELS}
-            (new / "times.json").write_text(json.dumps(times))
-            for old in CACHES.glob("kernels-*"):
-                shutil.rmtree(old, ignore_errors=True)
-            new.rename(kept)
-    if types.is_dir():
-        with tempfile.TemporaryDirectory(dir=CACHES) as name:
-            new = shutil.copytree(types, Path(name, "new"))
-            if (CACHES / "mypy").exists():
-                (CACHES / "mypy").rename(Path(name, "old"))
-            Path(new).rename(CACHES / "mypy")
+                shutil.copy2(path, copy)
+        for file, text in texts.items():
+            (new / file).write_text(text)
+        for old in CACHES.glob(f"{place.name.partition('-')[0]}*"):
+            shutil.rmtree(old, ignore_errors=True)
+        new.rename(place)
 
 
 if __name__ == "__main__":

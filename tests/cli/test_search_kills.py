@@ -124,6 +124,7 @@ def test_failures_and_what_is_no_number_are_never_the_best_and_are_tried_once(tm
     assert (again["known"], again["ok"]) == (60, 0)
 
 
+@pytest.mark.slow
 def test_a_search_learns_from_what_another_study_of_the_same_program_knows(tmp_path):
     written(tmp_path)
     command = ["run", "hill.py", "--search", "ga", "--seed", 2, "--budget"]

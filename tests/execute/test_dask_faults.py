@@ -103,6 +103,7 @@ def test_a_scheduler_that_comes_back_is_given_everything_again(cluster, tmp_path
         assert outcome(place, experiment("echo on")).status == "ok"
 
 
+@pytest.mark.slow
 def test_a_scheduler_that_stays_away_is_an_error_of_the_place(cluster, tmp_path):
     cluster.worker()
     with opened(cluster, tmp_path) as place:

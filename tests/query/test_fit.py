@@ -85,6 +85,7 @@ def test_a_formula_of_two_parameters_is_found(planted):
     assert found.count(planted) >= 5, found
 
 
+@pytest.mark.slow
 def test_a_formula_of_three_parameters_is_found():
     axes = (2.0 ** np.arange(6, 11), 2.0 ** np.arange(5), 1.0 + np.arange(5))
     table = noisy(lambda n, p, q: 3 + 1e-3 * n * np.log2(n) * q / p, *axes, repeats=2)

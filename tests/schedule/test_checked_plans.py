@@ -35,6 +35,7 @@ def check_plans(tmp_path, seeds):
             assert not faults(instance, plan), (seed, algorithm)
 
 
+@pytest.mark.slow
 def test_plans_of_all_algorithms_can_be_carried_out(tmp_path):
     check_plans(tmp_path, range(4))
 

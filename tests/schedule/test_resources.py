@@ -226,6 +226,7 @@ def test_a_stream_of_workflows_shares_the_cores_too():
         assert result.plan.makespan == 20.0
 
 
+@pytest.mark.slow
 def test_hybrid_equals_its_static_plan_where_nothing_changes():
     tasks = [WorkflowTask(f"t{i}", 3.0 + i % 3, cores=1 + i % 3) for i in range(12)]
     edges = [(f"t{i}", f"t{i + 6}") for i in range(6)]

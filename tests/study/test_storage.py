@@ -146,6 +146,7 @@ def test_long_experiments_survive_a_database_that_is_away_when_they_end(study):
     assert oracle.faults(long) == []
 
 
+@pytest.mark.slow
 def test_a_server_that_is_restarted_in_the_middle_costs_nothing(study, postgres, postgres_url):
     busy = study(200, work="sleep 0.02", url=postgres_url)
     running = busy.start()

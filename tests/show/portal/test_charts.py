@@ -54,6 +54,7 @@ def test_what_cannot_be_drawn_says_why(portal, given, status, words):
     assert words in told["error"]
 
 
+@pytest.mark.slow
 def test_a_schedule_is_planned_anew_when_its_file_changes(tmp_path):
     (tmp_path / FOLDER).mkdir()
     flow = tmp_path / "flow.json"
