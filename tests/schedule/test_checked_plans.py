@@ -40,6 +40,12 @@ def test_plans_of_all_algorithms_can_be_carried_out(tmp_path):
     check_plans(tmp_path, range(4))
 
 
+def test_plans_within_a_time_limit_can_be_carried_out(tmp_path):
+    for seed in range(3):
+        instance = random_instance(seed)
+        assert not faults(instance, plan_json(tmp_path, instance, "portfolio:seconds=0.1")[2])
+
+
 @pytest.mark.slow
 def test_thousands_of_plans_can_be_carried_out(tmp_path):
     check_plans(tmp_path, range(1000, 1000 + 3_000 // len(ALGORITHMS) + 1))
