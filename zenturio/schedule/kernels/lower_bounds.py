@@ -465,7 +465,12 @@ def earliest_starts(
     for task in order:
         parents = parent_of[start[task] : start[task + np.uint64(1)]]
         count = len(parents)
-        sorted_parents = parents[np.argsort(-starts[parents], kind="mergesort")]
+        keys = np.empty(count)
+        for i in range(count):
+            keys[i] = starts[parents[i]]
+        order_of_keys, sorted_parents = falling(keys), np.empty_like(parents)
+        for i in range(count):
+            sorted_parents[i] = parents[order_of_keys[i]]
         step = max(1, count // MAX_SETS)
         for used in range(1, count + 1):
             if used == count or used % step == 0:

@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from zenturio.schedule.model.evaluation import problem_arrays
 from zenturio.schedule.model.problem import Problem
 from zenturio.schedule.model.resources import ROUNDING, Resources
 from zenturio.schedule.model.workflow import Adjacency, Floats
@@ -106,7 +107,10 @@ def _computed(problem: Problem) -> LowerBounds:
     best = max(critical, load, crowded, level)
     refuted = best
     steps = len(forth.task) * len(kinds.machines) * len(kinds.latency)
-    if best and steps <= _MAX_REFUTED_STEPS:
+    # Alike machines, no transfers, no groups: a span that is too full is a crowded interval, too.
+    is_alike = unit is not None and len(kinds.machines) == 1 and not problem.grouped
+    is_said = is_alike and not problem_arrays(problem).moves
+    if best and steps <= _MAX_REFUTED_STEPS and not is_said:
         refuted = _longest_refuted(best, kinds, forth, back, group, fits)
     bounds = critical, load, crowded, level, refuted
     return LowerBounds(
