@@ -132,6 +132,7 @@ def test_another_objective_can_be_given(hill):
     [
         (("--search", "randm"), "did you mean 'random'"),
         (("--budget", "10"), "belongs to a search"),
+        (("--confirm", "5"), "belongs to a search"),
         (("--search", "random", "--budget", "ten"), "is not a budget"),
         (("--search", "random", "--set", "colour=red"), "no setting"),
         (("--search", "random", "--stop", "later"), "--stop"),

@@ -86,7 +86,7 @@ def test_a_confirmed_best_is_nearer_to_the_true_one_than_the_luckiest():
     space = zenturio.Space(n=range(61), m=range(4))
     true = {point: 5 + (point["n"] - 40) ** 2 / 30 + point["m"] for point in space}
     confirmed, lucky, values = [], [], []
-    for seed in range(15):
+    for seed in range(40):
         chance, calls = random.Random(seed), []
 
         def cost(point, chance=chance, calls=calls):
@@ -102,7 +102,7 @@ def test_a_confirmed_best_is_nearer_to_the_true_one_than_the_luckiest():
         least = min(true[trial.point] for trial in found.trials)
         confirmed.append(true[found.best.point] / least)
         lucky.append(true[luckiest.point] / least)
-    assert statistics.fmean(confirmed) < statistics.fmean(lucky) - 0.05
+    assert statistics.fmean(confirmed) < statistics.fmean(lucky) - 0.02
     assert 0.8 < statistics.median(values) < 1.2
 
 
@@ -148,22 +148,24 @@ def test_what_cannot_be_confirmed_is_refused(options, words):
         zenturio.search(zenturio.Space(n=range(9)), lambda point: point["n"], **options)
 
 
+NOISY = """\
+#ZEN$ PARAM n = { 0:60 }
+#ZEN$ RUN "echo cost $((1000 + ({n} - 40) * ({n} - 40) + $(od -An -N1 -tu1 /dev/urandom)))"
+#ZEN$ METRIC cost FROM stdout REGEX "cost (.*)"
+#ZEN$ OBJECTIVE MINIMIZE cost
+"""
+
+
 def test_a_program_is_confirmed_within_its_budget_and_resumed_without_a_run(tmp_path):
-    (tmp_path / "noisy.py").write_text(
-        PROGRAM.replace(" EXACTLY", "").replace("Random(n).log", "SystemRandom().log")
-    )
-    command = ("run", "noisy.py", "--search", "--budget", "24", "--confirm", "8", "-j", "3")
+    (tmp_path / "noisy.sh").write_text(NOISY)
+    command = ("run", "noisy.sh", "--search", "--budget", "16", "--confirm", "8", "-j", "3")
     facts = zen(*command, "--json", cwd=tmp_path).facts
-    assert facts["ok"] == 24
+    assert facts["ok"] == 16
     assert facts["best"]["confirmed"] >= 2
     assert facts["expected"] is None
     again = zen(*command, cwd=tmp_path).out
     assert "0 run" in again
     assert f"confirmed best: cost = {facts['best']['value']:.4g} at n=" in again
-    ranked = zen("best", "noisy", cwd=tmp_path)
-    assert f"confirmed best: cost = {facts['best']['value']:.4g} at n=" in ranked.out
     told = zen("best", "noisy", "--json", cwd=tmp_path).facts[0]["expected"]
     assert told["value"] == pytest.approx(facts["best"]["value"])
     assert told["confirmed"] == facts["best"]["confirmed"]
-    wrong = zen("run", "noisy.py", "--confirm", "8", cwd=tmp_path, code=2).err
-    assert "--confirm belongs to a search" in wrong

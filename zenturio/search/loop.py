@@ -454,9 +454,11 @@ class Confirmation:
 def confirmed(scores: Sequence[Sequence[float]], directions: Directions) -> int | None:
     """Return which of the points with these fresh *scores* is the best one; None for none.
 
-    By the mean, so of two with equal ones the first.
+    By the mean, of points with more than half of the most measurements: one that was left behind
+    may have been lucky again.
     """
-    measured = [at for at, of_point in enumerate(scores) if of_point]
+    most = max(map(len, scores), default=0)
+    measured = [at for at, of_point in enumerate(scores) if 2 * len(of_point) > most]
     return min(measured, key=lambda at: directions.losses((fmean(scores[at]),)), default=None)
 
 
