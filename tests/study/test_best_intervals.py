@@ -115,14 +115,14 @@ def test_what_a_reader_should_know_of_the_points_is_said():
         "row 3 counts 1 of 3 repeats: 2 have no number for the goal",
         "row 4 counts 3 of 4 repeats: 1 did not succeed",
     )
-    median = replace(ranking, aggregates={"t": "median"})
+    median = replace(ranking, aggregates={"t": "median"}, has_repeats=True)
     assert median.lacks_repeats
     assert not replace(median, points=(scored(1, 6, 6, 6),)).lacks_repeats
     assert replace(median, points=(scored(1, 1, 1, 1), scored(2, 1, 1, 2))).lacks_repeats
-    assert not replace(median, points=(scored(1, 1, 1, 1),)).lacks_repeats
-    assert not ranking.lacks_repeats
-    assert not replace(ranking, aggregates={"t": "mean"}).lacks_repeats
-    assert not replace(ranking, aggregates={"t": "median", "u": "median"}).lacks_repeats
+    assert not replace(median, has_repeats=False).lacks_repeats
+    assert not replace(median, points=()).lacks_repeats
+    assert not replace(median, aggregates={"t": "mean"}).lacks_repeats
+    assert not replace(median, aggregates={"t": "median", "u": "median"}).lacks_repeats
 
 
 def test_a_point_may_be_the_best_where_its_interval_reaches_that_of_the_best():
