@@ -20,8 +20,8 @@ def fixture() -> dict:
 def make_old(url: str, revision: str = FILLED_ANEW[0], *, empty: bool = True) -> None:
     """A repository of that revision, empty or with all kinds of rows."""
     said, kind = fixture(), dialect_at(url)
-    kind.settle()
     database = Database(kind, 5)
+    database.settle()
 
     def make(transaction) -> None:
         for statement in said[kind.name]:

@@ -130,6 +130,10 @@ class ReferenceRepository(ReferenceQueue):
         stored = self._get_study(study)
         return stored.definition if at is None else stored.defined(at)
 
+    def notes(self, study: str) -> Mapping[str, object]:
+        stored = self._find(study)
+        return stored.definition.notes if stored else {}
+
     def _find(self, name: str) -> ReferenceStudy | None:
         for stored in self._studies:
             if stored.current and stored.base == name:

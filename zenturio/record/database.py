@@ -151,10 +151,13 @@ class DatabaseDialect(Protocol):
     lease_lock: str
     """Suffix of a SELECT of leases ``l``: others may renew, not end them."""
     begin_write: Sequence[str]
-    """Begins a transaction that writes; its commit is on the disk when it returns."""
+    """Begins a transaction that writes; once the database is settled, its commit is on the disk
+    when it returns."""
     begin_brief: Sequence[str]
     """Begins one that writes what only living drivers need: who kills it by cutting the power
     kills them too."""
+    end_brief: Sequence[str]
+    """Ends what ``begin_brief`` changed for the connection."""
     begin_read: Sequence[str]
     """Begins a transaction that sees one moment."""
     tables: str
@@ -193,8 +196,8 @@ class DatabaseDialect(Protocol):
         """Make room for a new database, a folder for its file."""
         ...
 
-    def settle(self) -> None:
-        """The database is ours: connections from now on may change how its file is kept."""
+    def settle(self, connection: Any) -> None:
+        """The database is ours: this connection and later ones may change how its file is kept."""
         ...
 
     def limit_cache(self, kib: int) -> None:
@@ -269,6 +272,10 @@ class DatabaseDialect(Protocol):
         *sql*: what its slots hold by their letter, its ``chunk``, and of its remarks ``int`` and
         ``series``; only what there is.
         """
+        ...
+
+    def read_clock(self, cursor: Cursor) -> float:
+        """Return ``now``."""
         ...
 
     def conflicts(self, error: Exception) -> bool:
@@ -401,8 +408,7 @@ class Transaction:
     def now(self) -> float:
         """Seconds since 1970 by the database's clock, when it was asked first."""
         if self._now is None:
-            ((now,),) = self.sql(f"SELECT {self.dialect.now}")
-            self._now = float(now)
+            self._now = self.dialect.read_clock(self._cursor)
         return self._now
 
     @now.setter
@@ -430,6 +436,8 @@ class Database:
         self.dialect = dialect
         self.connections: Connections = dialect.connections()
         self.project = Project()
+        self.has_former_digests = False
+        """Whether results may be there under digests of an earlier format."""
         self._patience = patience
         _opened.add(self)
 
@@ -438,9 +446,18 @@ class Database:
         """The same place for those who use SQLAlchemy; its connections are its own."""
         return self.dialect.engine()
 
-    def connect(self) -> None:
-        """Open a connection for the next transaction, or raise what is in its way."""
-        self.repeat(lambda _careful: self.connections.raw_connection().close())
+    def settle(self) -> None:
+        """Let connections change the modes of the file, now that it is known to be ours."""
+        self.repeat(self._settle)
+
+    def _settle(self, _careful: bool) -> None:
+        connection = self.connections.raw_connection()
+        try:
+            self.dialect.settle(connection.driver_connection)
+        except BaseException:
+            connection.invalidate()
+            raise
+        connection.close()
 
     def read(self, work: Callable[[Transaction], Result]) -> Result:
         """Return what *work* returns; it sees the database as it is at one moment."""
@@ -515,6 +532,7 @@ class Database:
     ) -> Result:
         """Return what *work* returns, in a transaction that begins with the statements *begin*."""
         writing = begin is not self.dialect.begin_read
+        restore = self.dialect.end_brief if begin is self.dialect.begin_brief else ()
         connection = self.connections.raw_connection()
         try:
             cursor = connection.cursor()
@@ -529,8 +547,12 @@ class Database:
             cursor.execute("COMMIT")
             if writing:
                 COMMITTED()
+            for statement in restore:
+                cursor.execute(statement)
         except BaseException as error:
-            self._undo(connection, error)
+            # An error that we raised ourselves left the connection sound. After any other one, an
+            # interrupt among them, a statement may still be running in it.
+            self._undo(connection, is_sound=isinstance(error, ZenError) and not restore)
             raise
         connection.close()
         # Only now: caches and log lines must not run ahead of what was committed.
@@ -538,11 +560,9 @@ class Database:
             done()
         return result
 
-    def _undo(self, connection: Any, error: BaseException) -> None:
+    def _undo(self, connection: Any, *, is_sound: bool) -> None:
         """Roll back; a connection that may be in an unknown state is closed instead."""
-        # An error that we raised ourselves left the connection sound. After any other one, an
-        # interrupt among them, a statement may still be running in it.
-        if not isinstance(error, ZenError):
+        if not is_sound:
             connection.invalidate()
             return
         with suppress(*self.dialect.errors):

@@ -107,6 +107,10 @@ class Field:
     """Of a metric: whether it has the same value on every kind of machine."""
 
 
+ALWAYS = "always"
+"""How the metrics are measured that every study has."""
+
+
 @dataclass(frozen=True, slots=True)
 class StudyDefinition:
     """The definition of a study: parameters, metrics, objectives, and where it came from."""

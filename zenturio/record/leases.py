@@ -128,7 +128,7 @@ def archive(transaction: Transaction, study: StudyInfo) -> StudyInfo | None:
 
 def acquire(
     transaction: Transaction, name: str, driver: DriverProcess, join: bool, seconds: float
-) -> Lease:
+) -> tuple[Lease, StudyVersion]:
     """Return a lease on the study; ConflictError while another driver has it, unless we *join*.
 
     The driver that asks again gets the lease that it has: its first answer may have been lost.
@@ -137,7 +137,7 @@ def acquire(
     rows = _open(transaction, version)
     for row in rows:
         if row.token == driver.token:
-            return renew(transaction, row.lease(name))
+            return renew(transaction, row.lease(name)), version
     # Also when we join: the claims of dead drivers are given out again as soon as possible.
     for lease in _end_dead(transaction, version, rows):
         if not join:
@@ -155,7 +155,8 @@ def acquire(
         _log, "study %s: lease %d acquired for %g s by process %d on %s", name, number, seconds,
         driver.pid, driver.host, level=logging.INFO,
     )  # fmt: skip
-    return Lease(number, name, driver.host, driver.pid, now, now + seconds, seconds, driver.born)
+    lease = Lease(number, name, driver.host, driver.pid, now, now + seconds, seconds, driver.born)
+    return lease, version
 
 
 def person() -> str:
@@ -185,9 +186,12 @@ def renew(transaction: Transaction, lease: Lease) -> Lease:
     return row._replace(until=until).lease(version.name)
 
 
-def release(transaction: Transaction, lease: Lease) -> None:
-    """End the lease, unless it has ended; its claims become stale."""
-    _end_lease(transaction, lease.number, "left")
+def release(transaction: Transaction, lease: Lease) -> StudyVersion | None:
+    """End the lease, unless it has ended; its claims become stale.
+
+    Return the version of the study that it was on; none if it had ended.
+    """
+    return _end_lease(transaction, lease.number, "left")
 
 
 def open_leases(transaction: Transaction, name: str) -> tuple[Lease, ...]:
@@ -287,36 +291,44 @@ def end_leases_of_dead_drivers(transaction: Transaction, numbers: Iterable[int])
     return bool(dead or orphaned)
 
 
-def _end_lease(transaction: Transaction, number: int, why: LeaseEnd) -> None:
-    """End a lease, unless it has ended; its claims become stale attempts."""
+def _end_lease(transaction: Transaction, number: int, why: LeaseEnd) -> StudyVersion | None:
+    """End a lease, unless it has ended; its claims become stale attempts.
+
+    Return the version of the study that it was on; none if it is not ended here.
+    """
     dialect = transaction.dialect
     mark = dialect.mark
     # Before its row changes: a claim or a record of that driver that is on its way ends first.
     lock = f"{dialect.row_lock} OF l" if dialect.row_lock else ""
-    query = f"SELECT {_FACTS} FROM leases l WHERE l.id = {mark} AND l.ended IS NULL{lock}"
-    rows = transaction.sql(query, (number,))
-    if not rows or (why == "superseded" and LeaseRow(*rows[0]).alive(transaction.now)):
-        return  # another process ended it first, or its driver has renewed it
+    rows = transaction.sql(
+        f"SELECT {_FACTS}, {studies.version_columns(transaction)}"
+        f" FROM leases l CROSS JOIN {studies.JOINED} WHERE v.id = l.version"
+        f" AND l.id = {mark} AND l.ended IS NULL{lock}",
+        (number,),
+    )
+    if not rows:
+        return None  # another process ended it first
+    lease, version = LeaseRow(*rows[0][:10]), StudyVersion(*rows[0][10:])
+    if why == "superseded" and lease.alive(transaction.now):
+        return None  # its driver has renewed it
     transaction.sql(
         f"UPDATE leases SET ended = {mark} WHERE id = {mark}", (transaction.now, number)
     )
-    add_event(
-        transaction,
-        LeaseRow(*rows[0]).version,
-        "driver",
-        f"lease {number}: {END_DESCRIPTIONS[why]}",
-    )
+    add_event(transaction, version.id, "driver", f"lease {number}: {END_DESCRIPTIONS[why]}")
     transaction.log(_log, "lease %d ended: %s", number, END_DESCRIPTIONS[why], level=logging.INFO)
     _make_claims_stale(transaction, number, why)
+    return version
 
 
 def _make_claims_stale(transaction: Transaction, number: int, why: LeaseEnd) -> None:
     """Note the claims of a lease as stale attempts."""
     mark = transaction.dialect.mark
-    claims = transaction.sql(
-        "SELECT id, digest, version, round, target, attempt, lease, host, started, position,"
-        f" repeat, point FROM claims WHERE lease = {mark} ORDER BY id",
-        (number,),
+    claims = sorted(
+        transaction.sql(
+            f"DELETE FROM claims WHERE lease = {mark} RETURNING id, digest, version, round, target,"
+            " attempt, lease, host, started, position, repeat, point",
+            (number,),
+        )
     )
     if not claims:
         return
@@ -327,7 +339,6 @@ def _make_claims_stale(transaction: Transaction, number: int, why: LeaseEnd) -> 
         (*claim[:7], "stale", hosts[claim[7]], claim[8], now, why, *claim[9:]) for claim in claims
     ]
     transaction.insert("attempts", _STALE, rows)
-    transaction.sql(f"DELETE FROM claims WHERE lease = {mark}", (number,))
     transaction.log(_log, "lease %d: %d claims are stale", number, len(claims), level=logging.INFO)
     events = [
         (claim[2], claim[1], now, "stale", f"attempt {claim[5]}: driver {why}") for claim in claims
@@ -457,6 +468,8 @@ class _Holder(NamedTuple):
     lease: int
     attempt: int
     round: int
+    last_attempt: int
+    """The highest number of those at the experiment that have no result; 0 if there are none."""
 
 
 def _insert(
@@ -482,9 +495,10 @@ def _insert(
 def _holders(transaction: Transaction, keys: Iterable[bytes]) -> list[_Holder]:
     """Return the claims on these experiments, in whichever round."""
     rows = transaction.among_sql(
-        "SELECT digest, id, lease, attempt, round FROM claims"
-        f" WHERE target = {ANY_MACHINE} AND {{among}}",
-        "digest",
+        "SELECT c.digest, c.id, c.lease, c.attempt, c.round,"
+        " (SELECT coalesce(max(a.number), 0) FROM attempts a WHERE a.digest = c.digest)"
+        f" FROM claims c WHERE c.target = {ANY_MACHINE} AND {{among}}",
+        "c.digest",
         sorted(keys),
     )
     holders = [_Holder(bytes(digest), *row) for digest, *row in rows]
@@ -583,8 +597,11 @@ def _number(
     transaction: Transaction, own_claims: Mapping[bytes, _Holder], results: Iterable[ResultSummary]
 ) -> dict[bytes, int]:
     """Give each claim the number of its attempt: one more than all before it, wherever made."""
-    last = last_attempts(transaction, own_claims, results)
-    numbers = {key: max(holder.attempt, last.get(key, 0) + 1) for key, holder in own_claims.items()}
+    last = {key: holder.last_attempt for key, holder in own_claims.items()}
+    for result in results:
+        if result.digest in last:
+            last[result.digest] = max(result.attempt, last[result.digest])
+    numbers = {key: max(holder.attempt, last[key] + 1) for key, holder in own_claims.items()}
     mark = transaction.dialect.mark
     transaction.sql_many(
         f"UPDATE claims SET attempt = {mark} WHERE id = {mark}",

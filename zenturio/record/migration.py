@@ -22,7 +22,7 @@ from zenturio.record import (
     codec,
     outcome_recording,
     result_rows,
-    reused_results,
+    schema_version,
     sql_names,
     studies,
 )
@@ -132,7 +132,7 @@ class Migration:
     def _base(self, transaction: Transaction) -> None:
         """Studies, their versions, fields and definitions; leases, and what a service has to do."""
         old = self._older
-        reused_results.mark_upgraded(transaction)
+        schema_version.mark_upgraded(transaction)
         self._names(transaction)
         for study in old.studies.values():
             context = self._context(transaction, study.number)

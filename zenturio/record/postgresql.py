@@ -100,6 +100,7 @@ class PostgreSQL:
     begin_write: Sequence[str] = ("BEGIN",)
     # Claims of a server that went down may be lost: who records them claims them again.
     begin_brief: Sequence[str] = ("BEGIN; SET LOCAL synchronous_commit = off",)
+    end_brief: Sequence[str] = ()
     begin_read: Sequence[str] = ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",)
     tables = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
     views = "SELECT viewname FROM pg_views WHERE schemaname = current_schema()"
@@ -187,7 +188,7 @@ class PostgreSQL:
     def prepare(self) -> None:
         """The database itself is its administrator's to create."""
 
-    def settle(self) -> None:
+    def settle(self, connection: Any) -> None:
         """A server keeps its files itself."""
 
     def limit_cache(self, kib: int) -> None:
@@ -272,6 +273,11 @@ class PostgreSQL:
         truths = "({} <> 0)::text" if only_truths else ""
         written = {"int": "", "series": "", "t": "", "r": "({})::text"}
         return _either(sql, {**written, "i": truths or "({})::text", "chunk": ""}), "text"
+
+    def read_clock(self, cursor: Cursor) -> float:
+        cursor.execute(f"SELECT {self.now}")
+        ((now,),) = cursor.fetchall()
+        return float(now)
 
     def conflicts(self, error: Exception) -> bool:
         errors = _psycopg().errors

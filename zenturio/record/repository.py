@@ -104,6 +104,10 @@ class Repository(Protocol):
         """
         ...
 
+    def notes(self, study: str) -> Mapping[str, Any]:
+        """Return the notes of the newest definition; none where there is no such study."""
+        ...
+
     def acquire_lease(
         self,
         study: str,

@@ -17,6 +17,7 @@ from zenturio.record import codec, leases, repository, result_rows, studies
 from zenturio.record.database import Transaction
 from zenturio.record.entities import EquatedResult, shared_metrics
 from zenturio.record.result_rows import NewResult, StoredResult
+from zenturio.record.schema_version import FORMER
 from zenturio.record.studies import StudyVersion
 from zenturio.record.study_transaction import StudyTransaction
 
@@ -26,20 +27,6 @@ from zenturio.record.study_transaction import StudyTransaction
 # is not in the repository, so an upgrade cannot compute it again. A repository of that time has a
 # mark. Where it stands, experiments come with their former digests, too, and results that are found
 # by these take the present ones. The former ones stay as aliases.
-
-FORMER = "digests of format 1"
-"""The step of an upgrade that is never over, and the kind of the aliases."""
-
-
-def mark_upgraded(transaction: Transaction) -> None:
-    """Note that results may be there under digests of an earlier format."""
-    transaction.insert_new("upgrade", ("step", "done", "at"), [(FORMER, 0, transaction.now)])
-
-
-def has_former_digests(transaction: Transaction) -> bool:
-    """Return whether results may be there under digests of an earlier format."""
-    mark = transaction.dialect.mark
-    return bool(transaction.sql(f"SELECT 1 FROM upgrade WHERE step = {mark}", (FORMER,)))
 
 
 def adopt_former_digests(context: StudyTransaction, experiments: Iterable[Experiment]) -> bool:

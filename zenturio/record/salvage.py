@@ -26,7 +26,7 @@ from sqlalchemy import Column, Numeric, Table
 from sqlalchemy.dialects import sqlite
 
 from zenturio.errors import RecordError
-from zenturio.record import reused_results, schema_version, sql_names, studies
+from zenturio.record import schema_version, sql_names, studies
 from zenturio.record.codec import SLOTTED, Form, unescape
 from zenturio.record.database import Transaction
 from zenturio.record.entities import OUTCOME_STATES, Field
@@ -524,7 +524,7 @@ _MENDED = (
         " SELECT version, machine, round, status, count(*) FROM results GROUP BY 1, 2, 3, 4"
     ),
     (
-        f"INSERT INTO upgrade (step, done, at) SELECT '{reused_results.FORMER}', 0, 0"
+        f"INSERT INTO upgrade (step, done, at) SELECT '{schema_version.FORMER}', 0, 0"
         " WHERE EXISTS (SELECT 1 FROM results WHERE key IS NULL)"
     ),
     "DELETE FROM sqlite_sequence WHERE name = 'claims'",

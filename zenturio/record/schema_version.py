@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,7 +20,7 @@ from zenturio.errors import RecordError, ZenError
 from zenturio.experiment.experiment import Log, Outcome
 from zenturio.failpoints import Failpoint
 from zenturio.record import codec
-from zenturio.record.database import Database, DatabaseDialect, Transaction
+from zenturio.record.database import Database, DatabaseDialect, Row, Transaction
 from zenturio.record.entities import Field
 from zenturio.record.sql_names import REVISIONS, TABLES
 
@@ -287,14 +287,15 @@ _PLAIN_INDEX = re.compile(
 
 
 def check_schema(
-    transaction: Transaction, tables: frozenset[str], place: str, *, is_newest: bool
+    parts: Iterable[Row], tables: frozenset[str], place: str, *, is_newest: bool
 ) -> None:
     """Raise RecordError if *tables* of a SQLite file execute something when they are used.
 
-    Those of earlier revisions had references, checks and partial indexes.
+    *parts*: all of the schema. Tables of earlier revisions had references, checks and partial
+    indexes.
     """
     code = _CODE_IN_TABLE if is_newest else _GENERATED
-    for kind, name, table, text in transaction.sql(_PARTS):
+    for kind, name, table, text in parts:
         if table not in tables:
             continue
         sql = str(text)
@@ -310,6 +311,20 @@ def check_schema(
             f"{place} was changed by another program: it has {obstacle}",
             hint="remove that from the file if it is yours; `zen db salvage` copies the rows alone",
         )
+
+
+FORMER = "digests of format 1"
+"""The step of an upgrade that is never over, and the kind of the aliases of its results."""
+
+
+def mark_upgraded(transaction: Transaction) -> None:
+    """Note that results may be there under digests of an earlier format."""
+    transaction.insert_new("upgrade", ("step", "done", "at"), [(FORMER, 0, transaction.now)])
+
+
+def _has_former_digests(transaction: Transaction) -> bool:
+    mark = transaction.dialect.mark
+    return bool(transaction.sql(f"SELECT 1 FROM upgrade WHERE step = {mark}", (FORMER,)))
 
 
 CREATED = Failpoint("record.created")
@@ -336,7 +351,7 @@ def connect(dialect: DatabaseDialect, patience: float) -> Database:
                 return database
             _checked_revision(database)  # of whoever was faster
         else:
-            _settle(database)
+            database.settle()
     _log.debug("opened the database at %s", dialect.location)
     return database
 
@@ -358,13 +373,6 @@ def _closed_on_error(database: Database) -> Iterator[None]:
         raise
 
 
-def _settle(database: Database) -> None:
-    """Let connections change the modes of the file, now that it is known to be ours."""
-    database.dialect.settle()
-    database.connections.dispose()
-    database.connect()
-
-
 def schema_revision(database: Database) -> str | None:
     """Return the revision of the schema; None for an empty database.
 
@@ -374,7 +382,13 @@ def schema_revision(database: Database) -> str | None:
 
 
 def _version(transaction: Transaction, database: Database) -> str | None:
-    names = _tables(transaction)
+    is_file = transaction.dialect.name == "sqlite"
+    parts = transaction.sql(_PARTS) if is_file else []
+    names = (
+        {name for kind, name, *_ in parts if kind == "table" and not name.startswith("sqlite_")}
+        if is_file
+        else _tables(transaction)
+    )
     if not names:
         return None
     rows = (
@@ -383,17 +397,17 @@ def _version(transaction: Transaction, database: Database) -> str | None:
         else []
     )
     row = rows[0] if rows else None
-    if transaction.dialect.name == "sqlite":
-        is_newest = row is not None and row[0] == REVISIONS[-1]
-        check_schema(transaction, _OWN_TABLES, database.dialect.location, is_newest=is_newest)
+    is_newest = row is not None and row[0] == REVISIONS[-1]
+    check_schema(parts, _OWN_TABLES, database.dialect.location, is_newest=is_newest)
     if row is None and names - {_VERSION_TABLE}:
         raise RecordError(
             f"{database.dialect.location} is a database, but not one of zenturio's",
             hint="choose another one with ZENTURIO_DB; in PostgreSQL a schema of its own will do:"
             " postgresql://…?options=-csearch_path%3DNAME",
         )
-    if row is not None and row[0] == REVISIONS[-1]:
+    if is_newest:
         _check_tables(names, database.dialect.location)
+        database.has_former_digests = _has_former_digests(transaction)
     return None if row is None else str(row[0])
 
 
@@ -461,5 +475,5 @@ def upgradable_revision(dialect: DatabaseDialect, patience: float) -> str | None
 
 def create(database: Database) -> bool:
     """Create the tables of this revision in an empty database; return false if it has tables."""
-    _settle(database)
+    database.settle()
     return database.write(_create)

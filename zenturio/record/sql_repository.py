@@ -312,6 +312,12 @@ class SQLRepository:
             return definition
         return replace(definition, notes=to_local(definition.notes, folder))
 
+    @reads
+    def notes(self, transaction: Transaction, study: str) -> dict[str, Any]:
+        notes = studies.notes(transaction, study)
+        folder = self.store.project
+        return notes if folder is None else dict(to_local(notes, folder))
+
     def _portable(self, definition: StudyDefinition) -> StudyDefinition:
         """Return *definition* with paths that stay right when the project is moved."""
         folder = self.store.project
@@ -372,11 +378,10 @@ class SQLRepository:
         seconds: float,
         draws_seed: bool,
     ) -> Lease:
-        lease = leases.acquire(transaction, study, driver, join, seconds)
+        lease, version = leases.acquire(transaction, study, driver, join, seconds)
         if not draws_seed:
             return lease
         # In the commit that is needed anyway.
-        version = studies.get_version(transaction, study)
         return replace(lease, order_seed=studies.draw_order_seed(transaction, version))
 
     @writes
@@ -394,8 +399,7 @@ class SQLRepository:
     @writes
     def _release_lease(self, transaction: Transaction, lease: Lease) -> bool:
         """Return whether the views of the study are still to be refreshed."""
-        leases.release(transaction, lease)
-        version = studies.find_version(transaction, lease.study)
+        version = leases.release(transaction, lease)
         if version is None or not version.has_stale_view:
             return False
         layout = self._remembered(StudyTransaction.at(transaction, version, self._cache)).layout
@@ -509,9 +513,8 @@ class SQLRepository:
 
     # Experiments and outcomes
 
-    @reads
-    def has_former_digests(self, transaction: Transaction) -> bool:
-        return reused_results.has_former_digests(transaction)
+    def has_former_digests(self) -> bool:
+        return self._database.has_former_digests
 
     @reads
     def result_identities(

@@ -9,6 +9,7 @@ import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from time import time
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -33,6 +34,8 @@ _GUARDS = (
     "PRAGMA trusted_schema = OFF",
     "PRAGMA cell_size_check = ON",
 )
+_DURABLE = "PRAGMA synchronous = FULL"
+"""A commit that was told of is on the disk."""
 _LONGEST_LIST = 2048
 _KEYS = [f"key_{i}" for i in range(_LONGEST_LIST)]
 
@@ -77,6 +80,7 @@ class SQLite:
     mark = "?"
     row_lock = lease_lock = ""  # who writes is alone
     begin_read: Sequence[str] = ("BEGIN",)
+    begin_write: Sequence[str] = ("BEGIN IMMEDIATE",)
     tables = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
     views = "SELECT name FROM sqlite_master WHERE type = 'view'"
     view_texts = (
@@ -98,13 +102,11 @@ class SQLite:
         self._wal = self._fixed and self._network is None
         self._settled = False
         self._cache_kib = CACHE_KIB
-        begin = ("BEGIN IMMEDIATE",)
-        # A commit that was told of is on the disk. Claims need not be: a machine that loses its
-        # power loses the drivers that hold them. Without WAL the order of writes needs it.
-        self.begin_write: Sequence[str] = ("PRAGMA synchronous = FULL", *begin)
-        self.begin_brief: Sequence[str] = (
-            ("PRAGMA synchronous = NORMAL", *begin) if self._wal else self.begin_write
-        )
+        # Claims need not be on the disk: a machine that loses its power loses the drivers that
+        # hold them. Without WAL the order of writes needs it.
+        brief = ("PRAGMA synchronous = NORMAL", *self.begin_write)
+        self.begin_brief: Sequence[str] = brief if self._wal else self.begin_write
+        self.end_brief: Sequence[str] = (_DURABLE,) if self._wal else ()
 
     @property
     def errors(self) -> tuple[type[Exception], ...]:
@@ -145,8 +147,9 @@ class SQLite:
         with suppress(OSError):
             os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o666))
 
-    def settle(self) -> None:
+    def settle(self, connection: Any) -> None:
         self._settled = True
+        self._set_modes(connection)
 
     def connect(self) -> Any:
         """Return a connection; until the file is known to be ours, it leaves its modes alone."""
@@ -194,9 +197,7 @@ class SQLite:
         if read_only_uri(self.path):
             return
         journal_mode = "wal" if self._wal else "truncate"
-        (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
-        if mode != journal_mode:
-            (mode,) = connection.execute(f"PRAGMA journal_mode = {journal_mode}").fetchone()
+        (mode,) = connection.execute(f"PRAGMA journal_mode = {journal_mode}").fetchone()
         if mode == "wal" and not self._wal:
             raise RecordError(
                 f"{self.location} is open elsewhere in WAL mode, which is not safe here:"
@@ -205,6 +206,7 @@ class SQLite:
             )
         connection.execute(f"PRAGMA cache_size = -{self._cache_kib}")
         connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+        connection.execute(_DURABLE)
         if self._wal:
             self._share_log()
 
@@ -345,6 +347,9 @@ class SQLite:
         parts = [sql[part] for part in ("v", "chunk", "series") if part in sql]
         value = f"coalesce({', '.join(parts)})" if len(parts) > 1 else (parts or ["NULL"])[0]
         return value, "" if forms else "none"
+
+    def read_clock(self, cursor: Cursor) -> float:  # noqa: ARG002 - SQLite asks the same clock
+        return time()
 
     def conflicts(self, error: Exception) -> bool:
         return isinstance(error, self._driver.IntegrityError)

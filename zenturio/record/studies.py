@@ -21,6 +21,7 @@ from zenturio.record import codec, repository, sql_names, submission_queue
 from zenturio.record.codec import Form, unescape
 from zenturio.record.database import Row, Transaction
 from zenturio.record.entities import (
+    ALWAYS,
     REDACTION_EVENT,
     Field,
     MeasurementRound,
@@ -43,6 +44,12 @@ VERSION_COLUMNS = (
 )
 JOINED = "versions v JOIN studies s ON s.id = v.study LEFT JOIN projects p ON p.id = s.project"
 """Where the columns of a version come from."""
+# The index is by project and name: with the few projects named, no other study is looked at.
+# A damaged file may have lost its projects: then those that studies name are looked among.
+_OF_PROJECTS = (
+    "s.project IN (SELECT id FROM projects UNION ALL"
+    " SELECT project FROM studies WHERE NOT EXISTS (SELECT 1 FROM projects))"
+)
 FIELD_COLUMNS = (
     "study", "number", "role", "name", "sql_name", "place", "forms", "type", "unit", "kind",
     "exact",
@@ -165,18 +172,13 @@ def _find_named(
     if locked and transaction.dialect.row_lock:
         lock = f"{transaction.dialect.row_lock} OF s"
     order = "ORDER BY coalesce(p.owner, '') = '' LIMIT 1"
-    # The index is by project and name: with the few projects named, no other study is looked at.
-    # A damaged file may have lost its projects: what is not found so is looked for among all.
-    for among in ("s.project IN (SELECT id FROM projects) AND ", ""):
-        query = f"{entry} WHERE {among}{whose}s.name = {mark}"
-        rows = transaction.sql(f"{query} AND s.current = v.id {order}{lock}", (*before, name))
-        parts = sql_names.parse_version_name(name)
-        if not rows and parts:
-            condition = f"AND v.number = {mark} {order}{lock}"
-            rows = transaction.sql(f"{query} {condition}", (*before, *parts))
-        if rows:
-            return StudyVersion(*rows[0])
-    return None
+    query = f"{entry} WHERE {_OF_PROJECTS} AND {whose}s.name = {mark}"
+    rows = transaction.sql(f"{query} AND s.current = v.id {order}{lock}", (*before, name))
+    parts = sql_names.parse_version_name(name)
+    if not rows and parts:
+        condition = f"AND v.number = {mark} {order}{lock}"
+        rows = transaction.sql(f"{query} {condition}", (*before, *parts))
+    return StudyVersion(*rows[0]) if rows else None
 
 
 def get_version(transaction: Transaction, name: str, *, locked: bool = False) -> StudyVersion:
@@ -228,35 +230,37 @@ def _create(transaction: Transaction, name: str) -> StudyVersion:
         namesake = find_version(transaction, name)
         if namesake is not None:  # another one was faster
             return namesake
-    row = transaction.sql(
-        f"SELECT id, current FROM studies WHERE name = {mark}"
-        f" AND (project = {project} OR project = {sql_names.COMMON}) ORDER BY project DESC LIMIT 1"
-        f"{transaction.dialect.row_lock}",
-        (name,),
-    )
-    if not row:
-        used_names = [view for (view,) in transaction.sql("SELECT sql_name FROM studies")]
+    present = transaction.sql("SELECT name, project, sql_name FROM studies")
+    row: list[Row] = []
+    if any(study == name and home in (project, sql_names.COMMON) for study, home, _ in present):
         row = transaction.sql(
-            "INSERT INTO studies (project, name, sql_name, revision, opened, pinned)"
-            f" VALUES ({', '.join([mark] * 6)}) RETURNING id, current",
-            (project, name, sql_names.study_view(name, used_names, owner), 0, now, 0),
+            "SELECT id, sql_name, revision, view_revision, current,"
+            " (SELECT coalesce(max(number), 0) FROM versions WHERE study = s.id)"
+            f" FROM studies s WHERE name = {mark}"
+            f" AND (project = {project} OR project = {sql_names.COMMON})"
+            f" ORDER BY project DESC LIMIT 1{transaction.dialect.row_lock}",
+            (name,),
         )
-    ((study, current),) = row
-    ((last,),) = transaction.sql(
-        f"SELECT coalesce(max(number), 0) FROM versions WHERE study = {mark}", (study,)
+    row = row or transaction.sql(
+        "INSERT INTO studies (project, name, sql_name, revision, opened, pinned)"
+        f" VALUES ({', '.join([mark] * 6)})"
+        " RETURNING id, sql_name, revision, view_revision, current, 0",
+        (project, name, sql_names.study_view(name, [s[2] for s in present], owner), 0, now, 0),
     )
-    last = max(last, -(current or 0))
-    transaction.insert(
-        "versions",
-        ("study", "number", "created", "edits", "members"),
-        [(study, last + 1, now, 0, "{}")],
+    ((study, sql_name, revision, view_revision, current, last),) = row
+    number = 1 + max(last, -(current or 0))
+    ((version,),) = transaction.sql(
+        "INSERT INTO versions (study, number, created, edits, members)"
+        f" VALUES ({', '.join([mark] * 5)}) RETURNING id",
+        (study, number, now, 0, "{}"),
     )
     transaction.sql(
-        "UPDATE studies SET current = (SELECT max(id) FROM versions"
-        f" WHERE study = studies.id), opened = {mark} WHERE id = {mark}",
-        (now, study),
+        f"UPDATE studies SET current = {mark}, opened = {mark} WHERE id = {mark}",
+        (version, now, study),
     )
-    return get_version(transaction, name)
+    return StudyVersion(
+        version, study, name, sql_name, number, now, version, revision, view_revision, 1, ""
+    )
 
 
 def enter_project(transaction: Transaction) -> tuple[int, str]:
@@ -333,6 +337,8 @@ def read_layout(
     """Return the fields of a version; *cached* itself while nothing has changed."""
     if cached is not None and (cached.version, cached.revision) == (version.id, version.revision):
         return cached
+    if version.revision == 0:  # each change of the fields counts
+        return FieldLayout(transaction.dialect.name, version.study, version.id)
     mark = transaction.dialect.mark
     ((members,),) = transaction.sql(
         f"SELECT members FROM versions WHERE id = {mark}", (version.id,)
@@ -420,11 +426,11 @@ def field_row(study: int, stored: StoredField) -> tuple[Any, ...]:
 
 
 def renamed(old: FieldLayout, new: FieldLayout) -> list[tuple[str, str]]:
-    """New fields that SQL calls otherwise, and why."""
+    """New fields that SQL calls otherwise, and why; without those that each study has."""
     pairs = []
     for stored in new.fields[len(old.fields) :]:
         name = stored.field.name
-        if stored.sql_name != name:
+        if stored.sql_name != name and new.members[stored.number].how != ALWAYS:
             why = (
                 "too long"
                 if len(name.encode()) > sql_names.LONGEST
@@ -463,8 +469,7 @@ def _define(
             "sources": {path: digest.hex() for path, digest in hashes.items()},
         }
     )
-    if document != (_newest(transaction, version.id) or (0, ""))[1]:
-        _keep(transaction, version.id, document, definition.sources, hashes)
+    _keep(transaction, version.id, document, definition.sources, hashes)
     return version, new_layout
 
 
@@ -479,15 +484,6 @@ def note_renamed(
     transaction.insert("events", ("version", "digest", "at", "kind", "text"), rows)
 
 
-def _newest(transaction: Transaction, version: int) -> tuple[int, str] | None:
-    mark = transaction.dialect.mark
-    rows = transaction.sql(
-        f"SELECT id, document FROM definitions WHERE version = {mark} ORDER BY id DESC LIMIT 1",
-        (version,),
-    )
-    return rows[0] if rows else None
-
-
 def _keep(
     transaction: Transaction,
     version: int,
@@ -495,12 +491,18 @@ def _keep(
     sources: Mapping[str, bytes],
     hashes: Mapping[str, bytes],
 ) -> None:
+    """Store *document* and its files, unless it is that of the newest definition."""
     mark = transaction.dialect.mark
-    ((number,),) = transaction.sql(
+    newest = f"SELECT document FROM definitions WHERE version = {mark} ORDER BY id DESC LIMIT 1"
+    rows = transaction.sql(
         "INSERT INTO definitions (version, at, document)"
-        f" VALUES ({mark}, {mark}, {mark}) RETURNING id",
-        (version, transaction.now, document),
+        f" SELECT {mark}, {transaction.dialect.now}, {mark}"
+        f" WHERE {mark} <> coalesce(({newest}), '') RETURNING id",
+        (version, document, document, version),
     )
+    if not rows:
+        return
+    ((number,),) = rows
     new = {hashes[path]: content for path, content in sources.items()}
     submission_queue.store_contents(transaction, new)
     transaction.insert(
@@ -610,6 +612,19 @@ KIND = "round"
 _COLUMNS = ("version", "number", "began", "person", "reason", "seed")
 
 
+def notes(transaction: Transaction, name: str) -> dict[str, Any]:
+    """Return the notes of the newest definition; none where there is no such study."""
+    version = find_version(transaction, name)
+    if version is None:
+        return {}
+    rows = transaction.sql(
+        f"SELECT document FROM definitions WHERE version = {transaction.dialect.mark}"
+        " ORDER BY id DESC LIMIT 1",
+        (version.id,),
+    )
+    return notes_and_sources_of(rows[0][0] if rows else None)[0]
+
+
 @codec.decoding()
 def notes_and_sources_of(document: str | None) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the notes and the digests of files in a document of a definition."""
@@ -696,19 +711,19 @@ def order_seed(transaction: Transaction, version: StudyVersion) -> str:
 
 
 def draw_order_seed(transaction: Transaction, version: StudyVersion) -> str:
-    """Return the seed of the newest round, drawn now unless another driver was faster."""
-    rounds = rounds_of(transaction, version)
-    if rounds[-1].seed:
-        return rounds[-1].seed
+    """Return the seed of the newest round, drawn now unless it has one."""
+    mark = transaction.dialect.mark
     # From the system: whatever disturbs a machine knows nothing of this order.
-    seed, mark = secrets.token_hex(8), transaction.dialect.mark
-    _add_rounds(transaction, version, (*rounds[:-1], replace(rounds[-1], seed=seed)))
-    transaction.sql(
-        f"UPDATE rounds SET seed = {mark} WHERE version = {mark} AND number = {mark}"
-        " AND seed IS NULL",
-        (codec.escape(seed), version.id, version.round),
+    drawn = codec.escape(secrets.token_hex(8))
+    # Of a version with one round there may be no row yet: see `_first`.
+    ((seed,),) = transaction.sql(
+        f"INSERT INTO rounds ({', '.join(_COLUMNS)}) SELECT {mark}, {mark}, {mark},"
+        f" coalesce((SELECT person FROM leases WHERE version = {mark} ORDER BY id LIMIT 1), ''),"
+        f" '', {mark} WHERE true ON CONFLICT (version, number)"
+        " DO UPDATE SET seed = coalesce(rounds.seed, excluded.seed) RETURNING seed",
+        (version.id, version.round, version.created, version.id, drawn),
     )
-    return seed
+    return codec.unescape(seed)
 
 
 def end_round(transaction: Transaction, version: StudyVersion, number: int) -> None:

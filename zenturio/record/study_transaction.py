@@ -133,23 +133,29 @@ def machine_number(context: StudyTransaction, machine: MachineKind | None) -> in
         return UNKNOWN_MACHINE
     number = context.cache.machines.get(machine) or context.new_machines.get(machine)
     if number is None:
-        number = context.new_machines[machine] = _add_machine(context.transaction, machine)
+        number, is_assumed = _add_machine(context.transaction, machine)
+        context.new_machines[machine] = number
+        if not is_assumed:
+            context.new_confirmed.add(number)
     return number
 
 
-def _add_machine(transaction: Transaction, machine: MachineKind) -> int:
+def _add_machine(transaction: Transaction, machine: MachineKind) -> tuple[int, bool]:
+    """Return the number of a kind of machine, and whether earlier rows only assume that it ran."""
     digest, mark = machine_digest(machine), transaction.dialect.mark
-    query = f"SELECT id FROM machines WHERE digest = {mark}"
+    query = f"SELECT id, assumed FROM machines WHERE digest = {mark}"
     rows = transaction.sql(query, (digest,))
     if not rows:
         escaped = map(codec.escape, (machine.label, machine.cpu))
         remaining_columns = json.dumps(list(machine.accelerators)), codec.escape(machine.setup), 0
         rows = transaction.sql(
             f"INSERT INTO machines ({', '.join(_MACHINE)})"
-            f" VALUES ({', '.join([mark] * len(_MACHINE))}) ON CONFLICT DO NOTHING RETURNING id",
+            f" VALUES ({', '.join([mark] * len(_MACHINE))})"
+            " ON CONFLICT DO NOTHING RETURNING id, assumed",
             (digest, *escaped, machine.cores, *remaining_columns),
         ) or transaction.sql(query, (digest,))
-    return int(rows[0][0])
+    ((number, assumed),) = rows
+    return int(number), assumed != 0
 
 
 def numbers_of(transaction: Transaction, kinds: AbstractSet[MachineKind]) -> frozenset[int]:
@@ -201,26 +207,16 @@ def host_numbers(context: StudyTransaction, outcomes: Sequence[Outcome]) -> list
             for key, outcome in zip(keys, outcomes, strict=True)
             if outcome.host_details is not None and outcome.host_details.unmeasured
         }
-        context.transaction.insert_new(
-            "hosts",
-            (*_HOST, "unmeasured"),
-            [(codec.escape(k[0]), *k[1:], details.get(k)) for k in new],
-        )
-        names = sorted({codec.escape(key[0]) for key in new})
-        rows = context.transaction.among_sql(
-            "SELECT name, machine, kernel, memory, id, unmeasured FROM hosts WHERE {among}",
-            "name",
-            names,
-        )
-        for name, machine, kernel, memory, number, unmeasured in rows:
-            key = codec.unescape(name), machine, kernel, memory
+        marks = ", ".join([context.transaction.dialect.mark] * (len(_HOST) + 1))
+        for key in new:
+            # What is not measured changes, once a driver or a sensor is installed.
+            ((number,),) = context.transaction.sql(
+                f"INSERT INTO hosts ({', '.join(_HOST)}, unmeasured) VALUES ({marks})"
+                f" ON CONFLICT ({', '.join(_HOST)}) DO UPDATE"
+                " SET unmeasured = coalesce(excluded.unmeasured, hosts.unmeasured) RETURNING id",
+                (codec.escape(key[0]), *key[1:], details.get(key)),
+            )
             context.new_hosts[key] = number
-            if details.get(key, unmeasured) != unmeasured:  # a driver or a sensor was installed
-                mark = context.transaction.dialect.mark
-                context.transaction.sql(
-                    f"UPDATE hosts SET unmeasured = {mark} WHERE id = {mark}",
-                    (details[key], number),
-                )
         cached_hosts |= context.new_hosts
     return [(key[1], cached_hosts[key]) for key in keys]
 

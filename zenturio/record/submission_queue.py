@@ -107,21 +107,12 @@ def submitted_content(transaction: Transaction, digest: str) -> bytes:
 
 def store_contents(transaction: Transaction, contents: Mapping[bytes, bytes]) -> None:
     """Store the bytes of *contents* that the table does not have, by SHA-256."""
-    with_body = {
-        bytes(digest)
-        for digest, has_body in transaction.among_sql(
-            "SELECT digest, body IS NOT NULL FROM contents WHERE {among}",
-            "digest",
-            sorted(contents),
-        )
-        if has_body
-    }
     mark = transaction.dialect.mark
     # An output of an attempt may have the same content; that one lies in the store.
     transaction.sql_many(
         f"INSERT INTO contents (digest, size, body) VALUES ({mark}, {mark}, {mark})"
-        " ON CONFLICT (digest) DO UPDATE SET body = excluded.body",
-        [(k, len(v), v) for k, v in sorted(contents.items()) if k not in with_body],
+        " ON CONFLICT (digest) DO UPDATE SET body = excluded.body WHERE contents.body IS NULL",
+        [(digest, len(body), body) for digest, body in sorted(contents.items())],
     )
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from zenturio.errors import ConflictError, PlaceError, RecordError
 from zenturio.failpoints import Failpoint
 from zenturio.files import FileLock
-from zenturio.record import reused_results, schema, schema_version
+from zenturio.record import schema, schema_version
 from zenturio.record.artifact_store import ArtifactStore
 from zenturio.record.database import Database, DatabaseDialect, Transaction
 from zenturio.record.entities import DriverProcess
@@ -84,7 +84,7 @@ def _upgrade_in_place(kind: DatabaseDialect, patience: float) -> str | None:
             for table, names in schema.ADDED_COLUMNS[later]:
                 _add_columns(transaction, table, names)
         if revision == BEFORE_KEYS:
-            reused_results.mark_upgraded(transaction)
+            schema_version.mark_upgraded(transaction)
         mark = transaction.dialect.mark
         newest = (REVISIONS[-1],)
         transaction.sql(f"UPDATE alembic_version SET version_num = {mark}", newest)
@@ -93,6 +93,7 @@ def _upgrade_in_place(kind: DatabaseDialect, patience: float) -> str | None:
     database = Database(kind, patience)
     try:
         with _only_one(kind.path) if isinstance(kind, SQLite) else nullcontext():
+            database.settle()
             return database.write(work)
     finally:
         database.close()
@@ -121,6 +122,7 @@ def _upgrade_file(kind: SQLite, store: ArtifactStore, patience: float) -> Path:
     with _only_one(path):
         old = Database(kind, patience)
         try:
+            old.settle()
             copy = _begin_file(old, kind)
             if not _is_fenced(old):
                 _fill(old, SQLite(target, patience), store, patience, _fence_file)
@@ -363,6 +365,8 @@ def _fill(
     try:
         if schema_version.schema_revision(new) is None:
             schema_version.create(new)
+        else:
+            new.settle()
         Migration(OldRepository(old), new, store).run()
         _log.info("all results are in %s; comparing both", target.location)
         store.sync()

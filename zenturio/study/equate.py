@@ -30,7 +30,6 @@ from zenturio.study.study_definition import (
     is_same_program,
     open_version,
     pinned_name,
-    recorded_notes,
     spaces_of,
     with_recorded_versions,
 )
@@ -176,7 +175,7 @@ def _definition(
     more = {
         RUN: notes.get(RUN, {}),
         PROGRAMS: ProgramHistory.of(application, notes).notes(),
-        SPACES: spaces_of(recorded_notes(repository, study), definition.notes, space),
+        SPACES: spaces_of(repository.notes(study), definition.notes, space),
     }
     return replace(definition, notes={**definition.notes, **more})
 

@@ -13,6 +13,7 @@ from zenturio.experiment.identity import FORMAT, recall_versions
 from zenturio.experiment.provenance import provenance
 from zenturio.expression import Type
 from zenturio.record import SEED_KIND, SPACES, Field, Repository, StudyDefinition, StudyInfo
+from zenturio.record.entities import ALWAYS
 from zenturio.space import Parameter, Space
 from zenturio.space.space import fingerprint
 
@@ -40,14 +41,6 @@ class ArchivedStudy:
     """The folder that it lies in, if that is another one: it may be another program altogether."""
 
 
-def recorded_notes(repository: Repository, study: str) -> Mapping[str, Any]:
-    """Return the notes of the newest definition of *study*; none where there is no such study."""
-    try:
-        return repository.definition(study).notes
-    except NotFoundError:
-        return {}
-
-
 def open_version(
     repository: Repository,
     study: str,
@@ -56,8 +49,8 @@ def open_version(
 ) -> ArchivedStudy | None:
     """Open *study*; if another version of its program was run under the name, that is archived.
 
-    So the results of two programs never stand in one table. *before*: its `recorded_notes`, where
-    they were read.
+    So the results of two programs never stand in one table. *before*: its notes, where they were
+    read.
     """
     archived = _archived(repository, study, definition.notes, before)
     repository.open(study, definition)
@@ -113,14 +106,14 @@ def with_recorded_versions(
     """*application* with the answers of its version commands as *study* recorded them last."""
     if not any(use.kind == "version" for use in application.uses):
         return application
-    versions = recorded_notes(repository, study).get(VERSIONS, {})
+    versions = repository.notes(study).get(VERSIONS, {})
     return recall_versions(application, versions)
 
 
 def spaces_of(before: Mapping[str, Any], notes: Mapping[str, Any], space: Space) -> list[str]:
     """Return the fingerprints of all spaces that a study was run with, *space* included.
 
-    *before* are its `recorded_notes`. A study of another program, which is archived, does not
+    *before* are its notes. A study of another program, which is archived, does not
     count.
     """
     if not before or not is_same_program(before, notes):
@@ -192,7 +185,7 @@ def fields_of(space: Space, repeat: Repeat) -> tuple[Field, ...]:
 
 def measured_fields() -> tuple[Field, ...]:
     """Return the metrics that every experiment has."""
-    return tuple(Field(name, None, unit, how="always") for name, unit in MEASURED.items())
+    return tuple(Field(name, None, unit, how=ALWAYS) for name, unit in MEASURED.items())
 
 
 def _parameter(parameter: Parameter, kind: Type | None) -> Field:

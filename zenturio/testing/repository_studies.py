@@ -111,8 +111,10 @@ class Studies:
             sources={"a.c": b"int main;\r\n", "b": bytes(range(256)), "leer/c": b""},
             notes={"emoji": "\U0001f600", "nul": "\0"},
         )
+        assert repository.notes("s") == {}
         repository.open("s", definition)
         assert repository.definition("s") == definition
+        assert repository.notes("s") == definition.notes
 
     def test_the_newest_definition_counts(self, repository: Repository) -> None:
         repository.open("s", DEFINITION)

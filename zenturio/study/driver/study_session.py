@@ -65,7 +65,6 @@ from zenturio.study.study_definition import (
     define_study,
     foresee_version,
     open_version,
-    recorded_notes,
     spaces_of,
     with_recorded_versions,
 )
@@ -315,7 +314,7 @@ class StudySession:
         cached_count = looked_at = 0
         counted_kinds = kinds if self.settings.each_machine else self.counting_kinds(kinds)
         round_, notes = self._next_round(generator, counted_kinds)
-        before = recorded_notes(self.repository, self.study)
+        before = self.repository.notes(self.study)
         programs, changed = ProgramHistory.of(self.application, before), Counter[str]()
         kinds = counted_kinds
         machines_elsewhere = Counter[MachineKind]()
@@ -368,7 +367,7 @@ class StudySession:
         # Another version of the program begins a search of its own.
         notes = self._defined(generator).notes
         is_new = foresee_version(self.repository, self.study, notes) is not None
-        before = {} if is_new else recorded_notes(self.repository, self.study)
+        before = {} if is_new else self.repository.notes(self.study)
         search = self.search if self.search.replay else self.search.resumed(before, points)
         if search.learn_from and search.known is None:
             advice = collect_advice(
@@ -501,7 +500,7 @@ class StudySession:
         generator = self._generator(application)
         walk = self._walk(generator)
         refuse(walk.try_first() if walk else (), executor)
-        before = recorded_notes(self.repository, self.study)
+        before = self.repository.notes(self.study)
         programs = ProgramHistory.of(self.application, before)
         definition = self._definition(generator, programs, before)
         archived = open_version(self.repository, self.study, definition, before)

@@ -42,7 +42,6 @@ from zenturio.study.study_definition import (
     PROGRAM,
     changes_of,
     is_same_program,
-    recorded_notes,
 )
 
 # Blocks: experiments of versions that run next to each other, as often as needed
@@ -632,7 +631,7 @@ class PairedResult:
 
 def plan_of(repository: Repository, study: str) -> Mapping[str, Any] | None:
     """Return the note of a study of versions; None of another study."""
-    note = recorded_notes(repository, study).get(PAIRED)
+    note = repository.notes(study).get(PAIRED)
     return note if isinstance(note, dict) else None
 
 

@@ -35,7 +35,7 @@ from zenturio.study.stages.stage_graph import (
     stages_of,
 )
 from zenturio.study.stages.stage_inputs import InputReader
-from zenturio.study.study_definition import recorded_notes, with_recorded_versions
+from zenturio.study.study_definition import with_recorded_versions
 
 
 class StageExperiment(NamedTuple):
@@ -235,7 +235,7 @@ class Pipeline:
                 )
             # Results of other studies are none of these stages: nothing is known beforehand. The
             # order in which stages make their inputs is not recorded, so it must not matter.
-            before = recorded_notes(self.session.repository, self.session.study)
+            before = self.session.repository.notes(self.session.study)
             resumed = replace(search, ordered=True).resumed(before, pool.slots)
             resumed = replace(resumed, known=())
             self.session = replace(self.session, search=resumed)
