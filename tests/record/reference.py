@@ -38,6 +38,7 @@ from zenturio.record.entities import (
     AttemptLogs,
     AttemptRecord,
     AttemptState,
+    CachedResults,
     ColumnPage,
     ColumnRequest,
     DriverProcess,
@@ -406,6 +407,20 @@ class ReferenceRepository(ReferenceQueue):
             return frozenset(
                 e.digest for e in experiments if self._cached(stored, e, kinds, round_)
             )
+
+    def look_up(
+        self,
+        study: str,
+        experiments: Iterable[Experiment],
+        kinds: Kinds = None,
+        round_: int | None = None,
+    ) -> CachedResults:
+        batch = list(experiments)
+        cached = self.cached(study, batch, kinds, round_)
+        others = self.find_outcomes([e.digest for e in batch if e.digest not in cached])
+        asked = kinds is not None and round_ is None
+        machines = {digest: outcome.machine for digest, outcome in others.items() if asked}
+        return CachedResults(cached, {d: kind for d, kind in machines.items() if kind is not None})
 
     def _cached(
         self, stored: ReferenceStudy, experiment: Experiment, kinds: Kinds, round_: int | None

@@ -122,7 +122,7 @@ class Together(RuleBasedStateMachine):
     @rule(study=names, given=some, kinds=kinds, round_=rounds)
     def cached(self, study, given, kinds, round_):
         self.alike(
-            lambda repository: repository.cached(study, given, kinds, self.begun(study, round_))
+            lambda repository: repository.look_up(study, given, kinds, self.begun(study, round_))
         )
 
     @rule(study=names, number=st.integers(1, 6), given=some, kinds=kinds, round_=rounds)

@@ -19,6 +19,7 @@ from unprivileged import unprivileged
 from zenturio.errors import RecordError
 from zenturio.experiment import Log, MachineKind, Step
 from zenturio.record import DriverProcess
+from zenturio.record.entities import CachedResults
 from zenturio.study.driver import experiment_states, study_driver, study_records
 from zenturio.study.driver.experiment_source import PointsInOrder
 from zenturio.study.driver.study_driver import StudyDriver
@@ -270,10 +271,10 @@ def test_large_logs_are_committed_before_they_fill_the_memory(repository, monkey
 class Forgetful:
     """Accepts everything and remembers nothing: what grows, grows in the driver."""
 
-    def cached(self, _study, experiments, _kind=None, _round=None):
+    def look_up(self, _study, experiments, _kind=None, _round=None):
         for _ in experiments:
             pass
-        return frozenset()
+        return CachedResults(frozenset(), {})
 
     def claim(self, _study, _driver, experiments, _kind=None, _round=None):
         return {experiment.digest: 1 for experiment in experiments}

@@ -222,6 +222,15 @@ class ResultCount:
     count: int
 
 
+class CachedResults(NamedTuple):
+    """Which of some experiments have a result."""
+
+    digests: frozenset[str]
+    """Of those that are not to be run again."""
+    elsewhere: Mapping[str, MachineKind]
+    """By the digests of others: another kind of machine, of which they have results."""
+
+
 class PlacedRun(NamedTuple):
     """A result's place in the order of its run: see `experiment.RunPosition`."""
 

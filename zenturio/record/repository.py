@@ -28,6 +28,7 @@ from zenturio.quantities import utc_time
 from zenturio.record.entities import (
     AttemptLogs,
     AttemptRecord,
+    CachedResults,
     ColumnPage,
     ColumnRequest,
     DriverProcess,
@@ -195,6 +196,16 @@ class Repository(Protocol):
         copy with the metrics that are measured in the same way; the others are missing, and say
         so.
         """
+        ...
+
+    def look_up(
+        self,
+        study: str,
+        experiments: Iterable[Experiment],
+        kinds: Kinds = None,
+        round_: int | None = None,
+    ) -> CachedResults:
+        """Do as ``cached``; with *kinds* and no round, return also what other kinds have run."""
         ...
 
     def claim(

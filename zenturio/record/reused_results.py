@@ -9,13 +9,14 @@ the program, which somebody accepts as equal. A copy of such a copy says so, too
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from zenturio.experiment.experiment import Experiment, Kinds
-from zenturio.record import codec, leases, repository, result_rows, studies
+from zenturio.experiment.experiment import Experiment, Kinds, MachineKind
+from zenturio.record import codec, leases, repository, result_rows, studies, study_context
 from zenturio.record.database import Transaction
-from zenturio.record.entities import EquatedResult, shared_metrics
+from zenturio.record.entities import CachedResults, EquatedResult, shared_metrics
 from zenturio.record.result_rows import NewResult, StoredResult
 from zenturio.record.schema_version import FORMER
 from zenturio.record.studies import StudyVersion
@@ -123,8 +124,8 @@ def cached_digests(
     experiments: Sequence[Experiment],
     kinds: Kinds = None,
     round_: int | None = None,
-) -> frozenset[str]:
-    """Return the digests of those that have an outcome that is usable here.
+) -> CachedResults:
+    """Return which of *experiments* have an outcome that is usable here.
 
     What other versions have run has a row in this one afterwards, too.
     """
@@ -143,7 +144,25 @@ def cached_digests(
         if result.digest not in own_digests:
             from_others.setdefault(result.digest, result)
     _copy(context, list(from_others.values()), by_key)
-    return frozenset(by_key[key].digest for key in own_digests | from_others.keys())
+    cached = own_digests | from_others.keys()
+    unused = [] if kinds is None or round_ is not None else results
+    elsewhere = _machines_of_others(context.transaction, unused, cached)
+    return CachedResults(
+        frozenset(by_key[key].digest for key in cached),
+        {by_key[key].digest: machine for key, machine in elsewhere.items()},
+    )
+
+
+def _machines_of_others(
+    transaction: Transaction, results: Sequence[leases.ResultSummary], cached: AbstractSet[bytes]
+) -> dict[bytes, MachineKind]:
+    """Return the machine of the best result of each experiment that is not *cached*, if known."""
+    best: dict[bytes, int] = {}
+    for result in sorted(results, key=lambda result: result.rank):
+        if result.is_newest and result.digest not in cached:
+            best.setdefault(result.digest, result.machine)
+    machines = study_context.machines_of(transaction, best.values())
+    return {key: machines[number] for key, number in best.items() if number in machines}
 
 
 def _copy(

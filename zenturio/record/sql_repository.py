@@ -40,6 +40,7 @@ from zenturio.record.entities import (
     EXPERIMENT_STATES,
     AttemptLogs,
     AttemptRecord,
+    CachedResults,
     ColumnPage,
     ColumnRequest,
     DriverProcess,
@@ -562,21 +563,30 @@ class SQLRepository:
         kinds: Kinds = None,
         round_: int | None = None,
     ) -> frozenset[str]:
+        return self.look_up(study, experiments, kinds, round_).digests
+
+    def look_up(
+        self,
+        study: str,
+        experiments: Iterable[Experiment],
+        kinds: Kinds = None,
+        round_: int | None = None,
+    ) -> CachedResults:
         batch = list(experiments)
         if not batch:
             self.study(study)  # NotFoundError if there is none
-            return frozenset()
-        return self._cached(study, batch, kinds, round_)
+            return CachedResults(frozenset(), {})
+        return self._look_up(study, batch, kinds, round_)
 
     @writes
-    def _cached(
+    def _look_up(
         self,
         transaction: Transaction,
         study: str,
         experiments: Sequence[Experiment],
         kinds: Kinds,
         round_: int | None,
-    ) -> frozenset[str]:
+    ) -> CachedResults:
         context = self._context(transaction, study)
         return reused_results.cached_digests(context, experiments, kinds, round_)
 

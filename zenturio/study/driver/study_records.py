@@ -41,7 +41,7 @@ from zenturio.study.driver.experiment_states import (
     Pair,
     TrackedExperiment,
 )
-from zenturio.study.driver.progress import ProgramHistory, machines_with_results
+from zenturio.study.driver.progress import ProgramHistory
 
 if TYPE_CHECKING:
     from zenturio.study.driver.cached_points import CachedPoints
@@ -301,6 +301,8 @@ class StudyRecords:
     """The round in which results are measured that were set aside, if earlier rounds have some."""
     _contradictions: Counter[str] = field(default_factory=Counter)
     """How often the repository had an outcome of an experiment and did not give it."""
+    _elsewhere: Mapping[str, MachineKind] = field(default_factory=dict)
+    """By the digests of what was looked up last: other kinds of machine that have results of it."""
 
     def pace(self) -> CommitPace:
         """Return when the driver is to commit."""
@@ -320,7 +322,7 @@ class StudyRecords:
         digests = [experiment.digest for experiment in experiments]
         scope = self.kinds(), self.round
         # The same call copies results that other studies have into this one.
-        cached = self.repository.cached(self.study, experiments, *scope)
+        cached, self._elsewhere = self.repository.look_up(self.study, experiments, *scope)
         ADDED()
         outcomes = (
             self.repository.find_outcomes(sorted(cached), self.study, *scope) if cached else {}
@@ -377,10 +379,9 @@ class StudyRecords:
         SET_ASIDE()
 
     def other_machines(self, batch: Iterable[TrackedExperiment]) -> Counter[MachineKind]:
-        """Return the other kinds of machine that have results of *batch*, which is to be run."""
-        if self.kinds() is None or self.round is not None:
-            return Counter()
-        return machines_with_results(self.repository, [t.experiment.digest for t in batch])
+        """Return the other kinds of machine that have results of *batch*, looked up just now."""
+        digests = (tracked.experiment.digest for tracked in batch)
+        return Counter(self._elsewhere[digest] for digest in digests if digest in self._elsewhere)
 
     def other_drivers(self) -> list[Lease]:
         """Return the leases of all drivers besides this one, of any study, those of this first."""
