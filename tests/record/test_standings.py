@@ -46,13 +46,13 @@ def repository(url):
 def statements(monkeypatch):
     """The statements so far."""
     texts = []
-    plain = Transaction._fetched
+    plain = Transaction.sql
 
-    def counted(self, text, parameters):
+    def counted(self, text, parameters=()):
         texts.append(text)
         return plain(self, text, parameters)
 
-    monkeypatch.setattr(Transaction, "_fetched", counted)
+    monkeypatch.setattr(Transaction, "sql", counted)
     return texts
 
 

@@ -3,7 +3,6 @@
 import gc
 import logging
 import sys
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
@@ -63,7 +62,11 @@ def main() -> None:
     try:
         command_log.begin(sys.argv[1:])
         with _work_shown():
-            code = _exit_code(app)
+            try:
+                app()
+                code = 0
+            except SystemExit as request:
+                code = request.code if isinstance(request.code, int) else int(bool(request.code))
         if error := safe_streams.output_error():
             typer.echo(f"the output cannot be written: {error.strerror}", err=True)
             code = code or 4
@@ -87,15 +90,6 @@ def _work_shown() -> AbstractContextManager[None]:
     from zenturio.cli.output import work_shown
 
     return work_shown()
-
-
-def _exit_code(command: Callable[[], object]) -> int:
-    """Run *command* and return the code with which it asks to exit."""
-    try:
-        command()
-    except SystemExit as request:
-        return request.code if isinstance(request.code, int) else int(request.code is not None)
-    return 0
 
 
 def _explain(error: BaseException) -> int | None:

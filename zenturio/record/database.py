@@ -335,8 +335,10 @@ class Transaction:
             self.dialect.insert(self._cursor, table, names, rows)
 
     def sql(self, text: str, parameters: Sequence[Any] = ()) -> list[Row]:
-        """Return what *text* answers: for tables and views that belong to a study."""
-        return self._fetched(text, parameters)
+        """Return what *text* answers."""
+        # Without parameters psycopg leaves per cent signs alone: they may stand in a name.
+        self._cursor.execute(text, *([parameters] if parameters else []))
+        return self._cursor.fetchall() if self._cursor.description else []
 
     def batches(self, text: str, size: int) -> Iterator[list[Row]]:
         """Yield what *text* answers, *size* rows at a time; nothing else is asked meanwhile."""
@@ -367,7 +369,7 @@ class Transaction:
 
     def changed(self, text: str, parameters: Sequence[Any] = ()) -> int:
         """Return how many rows *text* changed."""
-        self._fetched(text, parameters)
+        self.sql(text, parameters)
         return int(self._cursor.rowcount)
 
     def among_sql(
@@ -380,7 +382,7 @@ class Transaction:
         rows: list[Row] = []
         for shape, values in self.dialect.parts(keys):
             text = template.replace("{among}", self.dialect.among_sql(column, shape))
-            rows += self._fetched(text, [*before, *values.values()])
+            rows += self.sql(text, [*before, *values.values()])
         return rows
 
     def insert_new(self, table: str, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
@@ -414,11 +416,6 @@ class Transaction:
     @now.setter
     def now(self, now: float) -> None:
         self._now = now
-
-    def _fetched(self, sql: str, parameters: Sequence[Any]) -> list[Row]:
-        # Without parameters psycopg leaves per cent signs alone: they may stand in a name.
-        self._cursor.execute(sql, *([parameters] if parameters else []))
-        return self._cursor.fetchall() if self._cursor.description else []
 
 
 _opened: WeakSet[Database] = WeakSet()

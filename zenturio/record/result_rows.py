@@ -77,19 +77,19 @@ def recipe_number(context: StudyTransaction, program: ProgramIdentity | None) ->
     name = context.version.id, program.digest + program.writing
     number = context.cache.recipes.get(name) or context.new_recipes.get(name)
     if number is None:
-        number = context.new_recipes[name] = _recipe(context, program)
+        numbers = _recipes(context, program)
+        number = numbers[0] if numbers else _add_recipe(context, program, program.document())
+        context.new_recipes[name] = number
     return number
 
 
-def _recipe(context: StudyTransaction, program: ProgramIdentity) -> int:
-    if numbers := _recipes(context, program):
-        return numbers[0]
-    document = f"{_head(program)}{program.document()[1:]}"  # an object, whose brace the head has
+def _add_recipe(context: StudyTransaction, program: ProgramIdentity, document: str) -> int:
+    """Write down a recipe; *document* is an object, whose brace the head has."""
     mark = context.transaction.dialect.mark
     ((number,),) = context.transaction.sql(
         "INSERT INTO recipes (version, format, document)"
         f" VALUES ({mark}, {mark}, {mark}) RETURNING id",
-        (context.version.id, program.format, document),
+        (context.version.id, program.format, f"{_head(program)}{document[1:]}"),
     )
     return int(number)
 

@@ -126,13 +126,10 @@ def version_columns(transaction: Transaction) -> str:
     return f"{VERSION_COLUMNS}, {transaction.project.label_sql}"
 
 
-def _entry(transaction: Transaction) -> str:
-    return f"SELECT {version_columns(transaction)} FROM {JOINED}"
-
-
 def all_versions(transaction: Transaction) -> list[StudyVersion]:
     """Return all versions of all studies, in the order of their creation."""
-    return [StudyVersion(*row) for row in transaction.sql(f"{_entry(transaction)} ORDER BY v.id")]
+    query = f"SELECT {version_columns(transaction)} FROM {JOINED} ORDER BY v.id"
+    return [StudyVersion(*row) for row in transaction.sql(query)]
 
 
 def all_studies(transaction: Transaction) -> tuple[StudyInfo, ...]:
@@ -168,11 +165,14 @@ def find_version(
 def _find_named(
     transaction: Transaction, whose: str, before: Sequence[str], name: str, *, locked: bool
 ) -> StudyVersion | None:
-    entry, mark, lock = _entry(transaction), transaction.dialect.mark, ""
+    mark, lock = transaction.dialect.mark, ""
     if locked and transaction.dialect.row_lock:
         lock = f"{transaction.dialect.row_lock} OF s"
     order = "ORDER BY coalesce(p.owner, '') = '' LIMIT 1"
-    query = f"{entry} WHERE {_OF_PROJECTS} AND {whose}s.name = {mark}"
+    query = (
+        f"SELECT {version_columns(transaction)} FROM {JOINED}"
+        f" WHERE {_OF_PROJECTS} AND {whose}s.name = {mark}"
+    )
     rows = transaction.sql(f"{query} AND s.current = v.id {order}{lock}", (*before, name))
     parts = sql_names.parse_version_name(name)
     if not rows and parts:
@@ -193,7 +193,7 @@ def get_version(transaction: Transaction, name: str, *, locked: bool = False) ->
 
 def versions_by_id(transaction: Transaction, numbers: Iterable[int]) -> dict[int, StudyVersion]:
     """Return versions by their numbers, in the order of their creation."""
-    query = f"{_entry(transaction)} WHERE {{among}}"
+    query = f"SELECT {version_columns(transaction)} FROM {JOINED} WHERE {{among}}"
     rows = transaction.among_sql(query, "v.id", sorted(set(numbers)))
     return {row[0]: StudyVersion(*row) for row in sorted(rows)}
 

@@ -132,16 +132,9 @@ def machine_number(context: StudyTransaction, machine: MachineKind | None) -> in
     if machine is None:
         return UNKNOWN_MACHINE
     number = context.cache.machines.get(machine) or context.new_machines.get(machine)
-    if number is None:
-        number, is_assumed = _add_machine(context.transaction, machine)
-        context.new_machines[machine] = number
-        if not is_assumed:
-            context.new_confirmed.add(number)
-    return number
-
-
-def _add_machine(transaction: Transaction, machine: MachineKind) -> tuple[int, bool]:
-    """Return the number of a kind of machine, and whether earlier rows only assume that it ran."""
+    if number is not None:
+        return number
+    transaction = context.transaction
     digest, mark = machine_digest(machine), transaction.dialect.mark
     query = f"SELECT id, assumed FROM machines WHERE digest = {mark}"
     rows = transaction.sql(query, (digest,))
@@ -155,7 +148,10 @@ def _add_machine(transaction: Transaction, machine: MachineKind) -> tuple[int, b
             (digest, *escaped, machine.cores, *remaining_columns),
         ) or transaction.sql(query, (digest,))
     ((number, assumed),) = rows
-    return int(number), assumed != 0
+    context.new_machines[machine] = int(number)
+    if not assumed:
+        context.new_confirmed.add(int(number))
+    return int(number)
 
 
 def numbers_of(transaction: Transaction, kinds: AbstractSet[MachineKind]) -> frozenset[int]:
@@ -198,7 +194,11 @@ def machines_of(transaction: Transaction, numbers: Iterable[int]) -> dict[int, M
 
 def host_numbers(context: StudyTransaction, outcomes: Sequence[Outcome]) -> list[tuple[int, int]]:
     """Of each outcome the number of its kind of machine, and that of its host."""
-    keys = [_host_key(context, outcome) for outcome in outcomes]
+    keys: list[HostKey] = []
+    for outcome in outcomes:
+        about = outcome.host_details or HostDetails()
+        machine = machine_number(context, outcome.machine)
+        keys.append((outcome.host, machine, codec.escape(about.kernel), about.memory))
     cached_hosts = context.cache.hosts | context.new_hosts
     new = sorted(set(keys) - cached_hosts.keys())
     if new:
@@ -219,12 +219,6 @@ def host_numbers(context: StudyTransaction, outcomes: Sequence[Outcome]) -> list
             context.new_hosts[key] = number
         cached_hosts |= context.new_hosts
     return [(key[1], cached_hosts[key]) for key in keys]
-
-
-def _host_key(context: StudyTransaction, outcome: Outcome) -> HostKey:
-    details = outcome.host_details or HostDetails()
-    machine = machine_number(context, outcome.machine)
-    return (outcome.host, machine, codec.escape(details.kernel), details.memory)
 
 
 def keep_conditions(
