@@ -25,6 +25,7 @@ from zenturio.record import (
     maintenance,
     outcome_recording,
     reused_results,
+    schema_version,
     sqlite,
     studies,
     study_views,
@@ -492,3 +493,38 @@ def test_what_comes_first_or_last_is_asked_for(tmp_path, monkeypatch, backwards)
 def sql(path, statement):
     with contextlib.closing(sqlite.sqlite_module().connect(path)) as connection, connection:
         return connection.execute(statement).fetchall()
+
+
+def test_a_file_that_has_lost_its_projects_finds_its_studies(tmp_path):
+    path = tmp_path / "a.db"
+    with contextlib.closing(open_repository(path)) as repository:
+        repository.open("s", DEFINITION)
+        version = repository.study("s")
+    with contextlib.closing(sqlite.sqlite_module().connect(path)) as connection:
+        connection.execute("DELETE FROM projects")
+        connection.commit()
+    with contextlib.closing(open_repository(path)) as repository:
+        assert repository.study("s") == version
+        repository.open("s", DEFINITION)
+        assert [study.version for study in repository.studies()] == [1]
+
+
+def test_a_brief_transaction_leaves_a_connection_that_commits_to_the_disk(tmp_path):
+    path = tmp_path / "a.db"
+    database = schema_version.connect(sqlite.SQLite(path, 5), 5)
+    full, normal = 2, 1
+
+    def synchronous(transaction):
+        ((mode,),) = transaction.sql("PRAGMA synchronous")
+        return mode
+
+    def fail(transaction):
+        raise RecordError("not now")
+
+    assert database.write(synchronous) == full
+    assert database.write_briefly(synchronous) == (normal if database.dialect.end_brief else full)
+    assert database.write(synchronous) == full
+    with pytest.raises(RecordError, match="not now"):
+        database.write_briefly(fail)
+    assert database.write(synchronous) == full
+    database.close()
