@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from zenturio.experiment.experiment import Experiment, Kinds, MachineKind
-from zenturio.record import codec, leases, repository, result_rows, studies, study_context
+from zenturio.record import codec, leases, repository, result_rows, studies, study_transaction
 from zenturio.record.database import Transaction
 from zenturio.record.entities import CachedResults, EquatedResult, shared_metrics
 from zenturio.record.result_rows import NewResult, StoredResult
@@ -161,7 +161,7 @@ def _machines_of_others(
     for result in sorted(results, key=lambda result: result.rank):
         if result.is_newest and result.digest not in cached:
             best.setdefault(result.digest, result.machine)
-    machines = study_context.machines_of(transaction, best.values())
+    machines = study_transaction.machines_of(transaction, best.values())
     return {key: machines[number] for key, number in best.items() if number in machines}
 
 
