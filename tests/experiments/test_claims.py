@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from collections import Counter
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -70,6 +71,14 @@ def number_of(claim):
         return None
     low, high = float(number[1]), float(number[2] or number[1])
     return low <= limits[1] and high >= limits[0]
+
+
+def test_the_overview_counts_the_verdicts():
+    text = (EXPERIMENTS / "README.md").read_text()
+    told = re.findall(r"^\| \*([^*]+)\* \| .* \| (\d+) \|$", text, re.MULTILINE)
+    pages = [json.loads(path.read_text()) for path in EXPERIMENTS.glob("*/expected.json")]
+    found = Counter(claim["verdict"] for page in pages for claim in page["claims"])
+    assert {verdict: int(number) for verdict, number in told} == found
 
 
 def test_what_agrees_is_the_number_of_the_paper():
