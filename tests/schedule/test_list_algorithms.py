@@ -10,10 +10,13 @@ from hypothesis import strategies as st
 
 from schedule import examples, naive, naive_listing
 from zenturio.schedule.algorithm import make
+from zenturio.schedule.generators.generator import generate
+from zenturio.schedule.kernels import list_scheduling as list_scheduling_kernels
 from zenturio.schedule.model.plan import check
 from zenturio.schedule.model.platform import Platform, PlatformMachine, identical
 from zenturio.schedule.model.problem import Problem
 from zenturio.schedule.model.workflow import Workflow, WorkflowTask
+from zenturio.schedule.static import list_scheduling
 from zenturio.schedule.static.batch_mode import shuffle_placement
 from zenturio.schedule.static.list_scheduling import (
     critical_path,
@@ -170,3 +173,47 @@ def test_chance_uses_all_processors_that_a_task_can_run_on():
     places = planned("random", Problem.of(Workflow.of("bag", tasks), identical(3))).processor
     assert np.bincount(places, minlength=3)[1] == 0
     assert 70 < np.count_nonzero(places == 0) < 130
+
+
+@pytest.fixture
+def widths(monkeypatch):
+    """On how many processors tasks were placed, each time."""
+    counts = []
+
+    def counted(numbers, *arguments):
+        counts.append(len(numbers.node))
+        place_in_gaps(numbers, *arguments)
+
+    place_in_gaps = list_scheduling_kernels.place_in_gaps
+    monkeypatch.setattr(list_scheduling_kernels, "place_in_gaps", counted)
+    return counts
+
+
+MANY = Platform("many", tuple(
+    PlatformMachine(f"m{at}", (1.0, 2.0, 1.0)[at % 3], site="ab"[at % 2], network=1e3)
+    for at in range(40)
+))  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["heft", "cpop"])
+@pytest.mark.parametrize("tasks", [40, 7])
+def test_equal_machines_that_stay_idle_change_no_plan(name, tasks, widths, monkeypatch):
+    for seed in range(4):
+        flow = generate("layered", {"tasks": tasks}, seed).workflow
+        problem = Problem.of(flow, MANY)
+        widths.clear()
+        expected = planned(name, problem, seed)
+        assert widths == [len(MANY)]
+        with monkeypatch.context() as patch:
+            patch.setattr(list_scheduling, "FEWEST_MACHINES", 1)
+            patch.setattr(list_scheduling, "MORE", 2)
+            plan = planned(name, problem, seed)
+        assert len(widths) > 2 or widths[1] < len(MANY)
+        assert np.array_equal(plan.processor, expected.processor)
+        assert np.array_equal(plan.start, expected.start)
+
+
+def test_a_plan_on_many_machines_costs_what_it_uses(widths):
+    flow = generate("layered", {"tasks": 300}, 0).workflow
+    assert planned("heft", Problem.of(flow, identical(100_000))).makespan > 0
+    assert widths == [list_scheduling.FEWEST_MACHINES]

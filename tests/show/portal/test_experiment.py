@@ -14,6 +14,7 @@ from zenturio.experiment.experiment import Artifact, Log
 from zenturio.experiment.signed_ranks import BlockPlan
 from zenturio.record import Field, StudyDefinition
 from zenturio.record.open import open_repository
+from zenturio.show.portal.pages.experiment import MOST_ARTIFACTS
 from zenturio.show.portal.state import PortalSettings
 from zenturio.study.paired.compared import PairedOptions, compared_versions, run_comparison
 from zenturio.testing.executor import until
@@ -85,6 +86,20 @@ def test_a_file_that_was_left_is_served_by_its_number_while_it_is_the_same(tmp_p
         assert codes == [409, 404, 404, 404]
         kept.write_bytes(b"it\0left that")
         assert portal.get(f"/experiment/{digest}/file/0").status_code == 409
+
+
+def test_a_page_lists_the_first_of_very_many_files_and_names_the_rest(tmp_path):
+    (tmp_path / "kept").write_bytes(b"")
+    kept = (0, sha256(b"").hexdigest(), tmp_path / "kept")
+    artifacts = tuple(Artifact(f"a{n:04}", *kept) for n in range(MOST_ARTIFACTS + 1234))
+    repository = open_repository(tmp_path / "zenturio.db")
+    definition = StudyDefinition((Field("n", "int"),), ())
+    (digest,) = enter(repository, "left", definition, [({"n": 1}, {}, {"artifacts": artifacts})])
+    repository.close()
+    with served(PortalSettings(str(tmp_path / "zenturio.db"), tmp_path)) as portal:
+        page = portal.page(f"/experiment/{digest}")
+    assert page.count("Preview a0") == MOST_ARTIFACTS
+    assert f"1,234 more: <code>zen show {digest[:12]}</code>" in page
 
 
 PNG = bytes.fromhex("89504e470d0a1a0a0000000d49484452")

@@ -6,6 +6,8 @@ it finishes first, also in idle gaps between tasks that were placed before.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -100,7 +102,19 @@ def list_schedule(
         np.empty((0, 0)) if ahead is None else ahead,
     )
     if problem.resources is None:
-        place_in_gaps(numbers, *choices, start, end, place)
+        for kept in _fewer_processors(problem, choices[2]) if ahead is None else ():
+            pinned = np.searchsorted(kept.processors, choices[2])
+            home_among_kept = np.where(choices[2] == NONE, NONE, pinned)
+            fewer = numbers._replace(
+                node=kept.node, site=numbers.site[kept.processors],
+                pace=np.ascontiguousarray(numbers.pace[:, kept.processors]),
+            )  # fmt: skip
+            place_in_gaps(fewer, *choices[:2], home_among_kept, choices[3], start, end, place)
+            if kept.leaves_idle(place):
+                place = kept.processors[place].astype(np.uint32)
+                break
+        else:
+            place_in_gaps(numbers, *choices, start, end, place)
     else:
         from zenturio.schedule.kernels import capacities  # noqa: PLC0415 - loads Numba
 
@@ -108,6 +122,62 @@ def list_schedule(
         line = capacities.empty_timeline(arrays, problem.tasks)
         capacities.place_by_capacity(numbers, arrays, line, *choices, start, end, place)
     return Plan(problem, algorithm, place.astype(np.int32), start, check_finite(end), notes or {})
+
+
+FEWEST_MACHINES, MORE = 512, 4
+"""Machines of each kind that are tried first where there are many more, and how many times more
+are tried next."""
+MOST_ROWS = 16
+"""Rows of times for which kinds of machines are sought; where there are more, few are equal."""
+
+
+@dataclass(frozen=True)
+class _FewerProcessors:
+    """The first machines of each kind, and those that tasks are bound to."""
+
+    processors: NDArray[np.intp]
+    node: NDArray[np.uint32]
+    """The machine of each of these processors, numbered anew."""
+    spare: NDArray[np.intp]
+    """For each kind with more machines than that, one row: its machines among these."""
+
+    def leaves_idle(self, place: NDArray[np.uint32]) -> bool:
+        """Return whether each kind with more machines has one here that no task uses."""
+        used = np.zeros(int(self.node[-1]) + 1, np.bool_)
+        used[self.node[place]] = True
+        return not used[self.spare].all(axis=1).any()
+
+
+def _fewer_processors(problem: Problem, home: NDArray[np.int64]) -> Iterator[_FewerProcessors]:
+    """Yield more and more of the processors of a large platform; none of a small one.
+
+    Of equal machines that nothing runs on, a list heuristic takes the first. So where a plan leaves
+    one of each kind idle, it is the plan for any number of them, and costs what so many cost.
+    """
+    machines = int(problem.node[-1]) + 1
+    if machines <= 2 * FEWEST_MACHINES or len(problem.pace) > MOST_ROWS:
+        return
+    first = np.searchsorted(problem.node, np.arange(machines))
+    size = np.diff(np.append(first, len(problem.node)))
+    facts = np.vstack([problem.site[first], size, problem.pace[:, first]])
+    _, kind = np.unique(facts, axis=1, return_inverse=True)
+    by_kind = np.argsort(kind.ravel(), kind="stable")
+    count = np.bincount(kind.ravel())
+    rank = np.empty(machines, np.int64)
+    rank[by_kind] = np.arange(machines) - np.repeat(np.cumsum(count) - count, count)
+    bound = np.zeros(machines, np.bool_)
+    bound[problem.node[home[home != NONE]]] = True
+    most = FEWEST_MACHINES
+    while (is_kept := (rank < most) | bound).sum() * 2 <= machines:
+        number = np.cumsum(is_kept) - 1
+        processors = np.flatnonzero(is_kept[problem.node])
+        is_spare = (rank[by_kind] < most) & (count[kind.ravel()[by_kind]] > most)
+        yield _FewerProcessors(
+            processors,
+            number[problem.node[processors]].astype(np.uint32),
+            number[by_kind[is_spare]].reshape(-1, most),
+        )
+        most *= MORE
 
 
 def check_finite(end: Floats) -> Floats:

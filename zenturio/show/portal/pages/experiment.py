@@ -167,6 +167,8 @@ def _table(text: str, delimiters: str, *, cut: bool) -> FilePreview:
 
 BINARY = "application/octet-stream"
 CHUNK = 1 << 18
+MOST_ARTIFACTS = 200
+"""In the table of a page: an experiment may leave a hundred thousand."""
 MOST_READ_BYTES = 64_000_000
 """Of a file with a preview: it is read whole, to check that it has not changed."""
 MOST_IMAGE_BYTES = 16_000_000
@@ -394,6 +396,7 @@ def _page_values(portal: Portal, match: ExperimentDetails, attempt: int | None) 
         "latest": latest,
         "state_key": f"{match.record.state} {latest}",
         "artifacts": portal.repository.artifacts(digest, attempt),
+        "most_artifacts": MOST_ARTIFACTS,
         "most_read": MOST_READ_BYTES,
         "streams": (_excerpt("stdout", logs.stdout), _excerpt("stderr", logs.stderr)),
         "is_live": live_logs is not None,
