@@ -177,7 +177,7 @@ FOLDERS: dict[str, Callable[[Path], None]] = {
     "cached": cached,
     "searched": killed_search,
     "files": files_100000,
-    "artifacts": artifacts(10_000, "for i in $(seq 20); do echo COUNT $i > out/$i; done"),
+    "artifacts": artifacts(1_000, "for i in $(seq 20); do echo COUNT $i > out/$i; done"),
     "one-of-many": artifacts(1, "seq 100000 | (cd out && split -l 1 -a 5)"),
     "one-large": artifacts(1, "head -c 5G /dev/zero > out/large"),
     "plans": lambda _: None,
@@ -240,7 +240,7 @@ CASES = (
     Case("check, nothing changed", "10^5 files, 2 GB", ("check", "."), "files", seconds=1.0),
     Case("run --limit 1", "10^5 files, 2 GB", ("run", ".", "--limit", "1"), "files",
          seconds=10.0, megabytes=160, warm=False, remark="files of 1 kB here, 0.1 GB, in memory"),
-    Case("run", "10^4 experiments with 20 artifacts", ("run", "p.sh"), "artifacts", warm=False),
+    Case("run", "1,000 experiments with 20 artifacts", ("run", "p.sh"), "artifacts", warm=False),
     Case("run", "an experiment with 10^5 artifacts", ("run", "p.sh"), "one-of-many", warm=False),
     Case("run", "an experiment with an artifact of 5 GB", ("run", "p.sh"), "one-large", warm=False),
     *(
@@ -251,6 +251,7 @@ CASES = (
             ("schedule", 5, "10^4", 10**4, ()),
             ("schedule", 5, "10^5", 10**5, ()),
             ("schedule", 6, "16", 16, ()),
+            ("schedule", 6, "10^5", 10**5, ()),
             ("simulate", 6, "16", 16, ("--algorithm", "heft")),
         )
     ),
