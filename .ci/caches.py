@@ -57,8 +57,6 @@ def keep() -> None:
 
 def _keep(place: Path, root: Path, files: Iterable[Path], texts: dict[str, str]) -> None:
     """Keep the *files* below *root*, and *texts* by name, at *place*; others of its kind go."""
-    if place.is_dir() and place.name != "mypy":
-        return
     CACHES.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=CACHES) as name:
         new = Path(name, "new")
