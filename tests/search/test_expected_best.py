@@ -133,6 +133,16 @@ def test_a_confirmation_halves_its_points_ends_without_noise_and_drops_failures(
     assert Confirmation(4, Directions()).next_round(trials[-1:]) == []
 
 
+def test_a_point_with_several_trials_is_confirmed_as_one():
+    found = zenturio.search(
+        zenturio.Space(n=range(3)), lambda point: 1.0 + point["n"], engine="random", budget=20,
+        confirm=10, allow_repeats=True,
+    )  # fmt: skip
+    assert found.count > len({trial.point for trial in found.trials})
+    assert found.best.point["n"] == 0
+    assert found.confirmed == (1.0,), "without noise there is no second round"
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

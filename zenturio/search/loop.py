@@ -438,8 +438,10 @@ class Confirmation:
         scored = [trial for trial in trials if losses(trial.scores) != self._directions.worst]
         ranked = sorted(scored, key=lambda trial: losses(trial.scores))
         count = max(self._runs // LEADERS_SHARE, FEWEST_LEADERS)
-        self._leaders = [trial.point for trial in ranked[:count]]
-        self._first = {trial.point: trial.scores[0] or 0.0 for trial in ranked[:count]}
+        for trial in ranked:  # a point may have several trials, where repeats are allowed
+            if len(self._first) < count:
+                self._first.setdefault(trial.point, trial.scores[0] or 0.0)
+        self._leaders = list(self._first)
         self._scores = {point: [] for point in self._leaders}
 
     def _halve(self) -> None:
