@@ -65,6 +65,12 @@ def test_texts_along_an_axis_are_rows():
     assert lines[-3].split(":") == ["threads", " ● 1  ○ 2  ■ 4"]
 
 
+def test_texts_that_are_shortened_alike_have_a_row_each():
+    solvers = [f"{'left' * 6}{number}{'right' * 6}" for number in (1, 2)]
+    lines = render_text(chart(frame(solvers=solvers, repeats=3), "line", x="solver", y="wtime"))
+    assert sum("●" in line for line in lines) == 2
+
+
 def test_a_single_point_is_drawn_in_the_middle():
     lines = render_text(chart(runs({"a": [3.0]}), "convergence"))
     assert sum("●" in line for line in lines) == 1

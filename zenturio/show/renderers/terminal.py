@@ -145,12 +145,15 @@ def _field_lines(chart: Chart, marks: Sequence[Line | Points]) -> list[str]:
 def _category_lines(chart: Chart, marks: Sequence[Line | Points]) -> list[str]:
     """Return a row for each category, in which the values stand from left to right."""
     scale = _Scale.of(chart.y, (value for mark in marks for value in mark.y), WIDTH)
-    rows = {shorten(name, 28): [" "] * WIDTH for name in chart.x.categories or ()}
+    categories = chart.x.categories or ()
+    rows = {name: [" "] * WIDTH for name in categories}
     for symbol, mark in _with_symbols(marks):
-        for name, value in zip(_x_names(chart.x, mark), mark.y, strict=True):
-            rows[name][scale.cell(value)] = symbol
-    width = max(map(len, rows))
-    lines = [f"{name:>{width}} ┤{''.join(cells)}".rstrip() for name, cells in rows.items()]
+        for x, value in zip(mark.x, mark.y, strict=True):
+            rows[categories[round(x)] if chart.x.is_spread else x][scale.cell(value)] = symbol
+    names = [shorten(name, 28) for name in categories]
+    width = max(map(len, names))
+    pairs = zip(names, rows.values(), strict=True)
+    lines = [f"{name:>{width}} ┤{''.join(cells)}".rstrip() for name, cells in pairs]
     return [*lines, *_axis_lines(chart.y, scale, width)]
 
 
