@@ -206,7 +206,7 @@ def test_equal_machines_that_stay_idle_change_no_plan(name, tasks, widths, monke
         assert widths == [len(MANY)]
         with monkeypatch.context() as patch:
             patch.setattr(list_scheduling, "FEWEST_MACHINES", 1)
-            patch.setattr(list_scheduling, "MORE", 2)
+            patch.setattr(list_scheduling, "MACHINES_FACTOR", 2)
             plan = planned(name, problem, seed)
         assert len(widths) > 2 or widths[1] < len(MANY)
         assert np.array_equal(plan.processor, expected.processor)

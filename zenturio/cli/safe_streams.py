@@ -103,7 +103,7 @@ def _open_closed_streams() -> None:
 
 
 def _on_output_file(stream: TextIO) -> TextIO:
-    """Return a stream like *stream* that ends in an FailSilentFile; itself if it is no file."""
+    """Return a stream like *stream* that ends in a FailSilentFile; itself if it is no file."""
     try:
         raw = FailSilentFile(stream.fileno())
     except (OSError, ValueError):  # a notebook, or a test that captures it

@@ -470,7 +470,9 @@ def check_confirmation(runs: int, budget: Budget, directions: Directions) -> Bud
         return budget
     if runs < 0 or len(directions) > 1:
         what = f"{runs} runs" if runs < 0 else "several objectives"
-        raise InputError(f"{what} cannot confirm a best point", hint="one objective, 10 runs")
+        raise InputError(
+            f"{what} cannot confirm a best point", hint="give one objective, and 1 run or more"
+        )
     if budget.trials is None:
         raise InputError(
             "the runs that confirm the best point are a part of the budget, which is not given",

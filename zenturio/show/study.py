@@ -393,11 +393,11 @@ class Study:
             ranking = best(
                 repository, self.name, count, objective, without=without, rows=rows, aggregate=kind
             )
-        rows_ = []
+        records = []
         for facts in ranking.facts(student):
             row = {**facts.pop("parameters"), **facts.pop("scores")}
-            rows_.append(row | {name + "_" * (name in row): facts[name] for name in facts})
-        return pd.DataFrame(rows_)
+            records.append(row | {name + "_" * (name in row): facts[name] for name in facts})
+        return pd.DataFrame(records)
 
     def explain(
         self,

@@ -109,8 +109,8 @@ def _computed(problem: Problem) -> LowerBounds:
     steps = len(forth.task) * len(kinds.machines) * len(kinds.latency)
     # Alike machines, no transfers, no groups: a span that is too full is a crowded interval, too.
     is_alike = unit is not None and len(kinds.machines) == 1 and not problem.grouped
-    is_said = is_alike and not problem_arrays(problem).moves
-    if best and steps <= _MAX_REFUTED_STEPS and not is_said:
+    is_implied = is_alike and not problem_arrays(problem).moves
+    if best and steps <= _MAX_REFUTED_STEPS and not is_implied:
         refuted = _longest_refuted(best, kinds, forth, back, group, fits)
     bounds = critical, load, crowded, level, refuted
     return LowerBounds(

@@ -74,9 +74,9 @@ class WindowSearch:
         rank = np.empty(problem.tasks, np.int64)
         rank[problem.order] = np.arange(problem.tasks)
         # Where tasks hold their machines while inputs arrive, transfers are part of their times.
-        way = {} if case.capacities.overlap else {"moves": False}
+        changes = {} if case.capacities.overlap else {"moves": False}
         self.case = SharedCase(
-            case.forth._replace(**way), case.back._replace(**way),
+            case.forth._replace(**changes), case.back._replace(**changes),
             case.capacities, case.fits, rank, np.arange(problem.tasks, dtype=np.uint32),
             _bound_tasks(problem),
         )  # fmt: skip

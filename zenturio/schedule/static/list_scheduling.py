@@ -124,7 +124,7 @@ def list_schedule(
     return Plan(problem, algorithm, place.astype(np.int32), start, check_finite(end), notes or {})
 
 
-FEWEST_MACHINES, MORE = 512, 4
+FEWEST_MACHINES, MACHINES_FACTOR = 512, 4
 """Machines of each kind that are tried first where there are many more, and how many times more
 are tried next."""
 MOST_ROWS = 16
@@ -177,7 +177,7 @@ def _fewer_processors(problem: Problem, home: NDArray[np.int64]) -> Iterator[_Fe
             number[problem.node[processors]].astype(np.uint32),
             number[by_kind[is_spare]].reshape(-1, most),
         )
-        most *= MORE
+        most *= MACHINES_FACTOR
 
 
 def check_finite(end: Floats) -> Floats:
