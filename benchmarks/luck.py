@@ -3,12 +3,12 @@
     python benchmarks/luck.py [--problems NAME ...] [--seeds N] [--trials N] [--json]
 
 Searches by ``auto`` in tables of kernels (``contest/problems.py``) whose measurements deviate by
-10% and 30%, without repeats. Told is, as medians over the seeds, how far the true cost of the best
-measured point, and of the expected best, is above that of the best point that was tried; what
-scatter the model estimated; and the same of a search that spends a fifth of its budget to confirm
-the best point: above the best that it tried, and above the best that the other one tried with all
-of the budget. Choices were made on tiles-small, convolution-A4000 and dedispersion-A100; claims are
-for the others.
+10% and 30%, without repeats. The table has medians over the seeds: how far the true cost of the
+best measured point, and of the expected best, is above that of the best point that was tried; the
+scatter that the model estimated; and the same of a search that spends a fifth of its budget to
+confirm the best point: above the best that it tried, and above the best that the other one tried
+with all of the budget. Choices were made on tiles-small, convolution-A4000 and dedispersion-A100;
+claims are for the others.
 """
 
 from __future__ import annotations
