@@ -14,7 +14,7 @@ from sqlalchemy import make_url
 from record import oracle
 from record.worker import DEFINITION, STUDY, drive
 from zenturio.errors import RecordError
-from zenturio.record import DriverProcess, database, schema_version
+from zenturio.record import DriverProcess, database, leases, schema_version
 from zenturio.record.open import dialect_at, open_repository
 from zenturio.record.postgresql import ServerURL
 from zenturio.record.repository import Repository
@@ -89,6 +89,33 @@ def test_who_acquires_a_lease_waits_for_who_does_so_already(postgres, postgres_u
         assert not lease.done()
         connection.rollback()
         assert lease.result().number == 1
+
+
+@pytest.mark.parametrize("read", ["_holders", "results_of"])
+def test_an_attempt_that_is_set_aside_during_a_claim_keeps_its_number(
+    postgres_url, monkeypatch, read
+):
+    """The result becomes an attempt behind one of the two reads of which the number is made."""
+    with (
+        contextlib.closing(open_repository(postgres_url)) as repository,
+        contextlib.closing(open_repository(postgres_url)) as other,
+    ):
+        repository.open(STUDY, DEFINITION)
+        driver = repository.acquire_lease(STUDY, DriverProcess.current()).number
+        failed = experiment(1)
+        assert repository.claim(STUDY, driver, [failed]) == {failed.digest: 1}
+        repository.record(STUDY, driver, [outcome(failed, status="failed")])
+        real = getattr(leases, read)
+
+        def read_and_reopen(*args):
+            rows = real(*args)
+            monkeypatch.undo()
+            assert other.reopen(STUDY, [failed.digest]) == 1
+            return rows
+
+        monkeypatch.setattr(leases, read, read_and_reopen)
+        assert repository.claim(STUDY, driver, [failed]) in ({}, {failed.digest: 2})
+        assert repository.claim(STUDY, driver, [failed]) == {failed.digest: 2}
 
 
 def test_a_server_that_stays_away_is_told_without_the_password(postgres, postgres_url, monkeypatch):

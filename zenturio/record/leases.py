@@ -415,22 +415,22 @@ def claim(
 
     The order of the statements makes it right: a driver that records deletes its claim and adds
     the result in one commit. So once our claim stands, reading the results afterwards sees every
-    outcome that was recorded before it.
+    outcome that was recorded before it. Attempts are read after the results: what is set aside
+    meanwhile is seen twice rather than never, and no number is given again.
     """
     transaction = context.transaction
     by_key = {codec.digest_key(experiment.digest): experiment for experiment in experiments}
     _insert(context, lease, by_key, round_)
-    holders = _holders(transaction, by_key)
+    results, holders = results_of(transaction, by_key), _holders(transaction, by_key)
     other_leases = {holder.lease for holder in holders} - {lease.number}
     # Whether other drivers are alive is asked only where they stand in the way.
     if other_leases and end_leases_of_dead_drivers(transaction, other_leases):
         _insert(context, lease, by_key, round_)
-        holders = _holders(transaction, by_key)
+        results, holders = results_of(transaction, by_key), _holders(transaction, by_key)
     ours = [holder for holder in holders if holder.lease == lease.number]
     # A claim whose answer was lost may be of the round before this one: the first one stays.
     own_claims = {holder.digest: holder for holder in reversed(ours)}
     superfluous = [holder.id for holder in ours if own_claims[holder.digest] is not holder]
-    results = results_of(transaction, own_claims)
     finished = {result.digest for result in usable_results(context, results, kinds, round_)}
     # An experiment runs once at a time: not in two rounds, or in the rounds of two studies.
     claimed_elsewhere = {holder.digest for holder in holders if holder.lease != lease.number}
