@@ -491,6 +491,14 @@ def test_a_view_that_shows_what_it_should_is_not_made_again(tmp_path):
         assert all(view.is_stored for view in repository.stored_views())
 
 
+def test_the_views_are_brought_up_to_date_though_the_answer_to_a_release_was_lost(repository):
+    _entered(repository, "s", {"n": 1}, {"m": 2.0})
+    (lease,) = repository.leases("s")
+    repository._release_lease(lease)
+    repository.release_lease(lease)
+    assert _elsewhere(repository, "study_s", "n") == [{"n": 1}]
+
+
 def test_a_view_whose_name_needs_quotes_has_a_plain_one(repository):
     for index, (name, n) in enumerate((("Al.scf", 1), ("al scf", 2), ("Cu-2", 3), ("cu_2", 4))):
         _entered(repository, name, {"n": n}, {"m": 1}, "failed" if n == 3 else "ok", index)

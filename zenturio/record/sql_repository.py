@@ -400,7 +400,10 @@ class SQLRepository:
     @writes
     def _release_lease(self, transaction: Transaction, lease: Lease) -> bool:
         """Return whether the views of the study are still to be refreshed."""
-        version = leases.release(transaction, lease)
+        # Of a release whose answer was lost the lease has ended, and not all views are refreshed.
+        version = leases.release(transaction, lease) or studies.find_version(
+            transaction, lease.study
+        )
         if version is None or not version.has_stale_view:
             return False
         layout = self._remembered(StudyTransaction.at(transaction, version, self._cache)).layout
