@@ -3,7 +3,7 @@
     python .ci/caches.py take    # in a new environment, before anything is computed
     python .ci/caches.py keep    # when everything is
 
-That is compiled kernels, compiled modules of packages, and the results of mypy; all lie in the
+It copies compiled kernels, compiled modules of packages, and the results of mypy, by way of the
 user's cache folder. mypy compares the contents of files, Python the times of modules, which uv
 links from a cache of its own. Kernels are kept under a digest of all their sources; Numba looks at
 the time of a source instead, so `take` gives the sources the times that they had.
@@ -27,7 +27,7 @@ CACHES = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "zen
 
 
 def _place(kind: str, *sources: Path) -> Path:
-    """Where that lies which was made of these sources with these packages."""
+    """Return the folder for caches of this *kind* that these sources and packages made."""
     digest = blake2b(sys.version.encode(), digest_size=16)
     for path in (ROOT / "uv.lock", *sources):
         digest.update(path.read_bytes())
@@ -35,7 +35,7 @@ def _place(kind: str, *sources: Path) -> Path:
 
 
 def take() -> None:
-    """Copy what is kept into this clone."""
+    """Copy the stored caches into this clone."""
     kept, modules, types = _place("kernels", *KERNELS), _place("modules"), ROOT / ".mypy_cache"
     if modules.is_dir():
         shutil.copytree(modules, PACKAGES, dirs_exist_ok=True)
@@ -57,7 +57,7 @@ def keep() -> None:
 
 
 def _keep(place: Path, root: Path, files: Iterable[Path], texts: dict[str, str]) -> None:
-    """Keep the *files* below *root*, and *texts* by name, at *place*; others of its kind go."""
+    """Store *files* below *root*, and *texts* by name, in *place*; remove others of its kind."""
     CACHES.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=CACHES) as name:
         new = Path(name, "new")

@@ -271,7 +271,7 @@ def test_stages_repeat_a_loop_until_it_converges_and_take_one_branch(tmp_path):
     assert (lines["flow-test"], lines["flow-test_2"]) == ("solve 1\n", "solve 2\n")
     assert lines["flow-solve_3"] == lines["flow-test_3"] == "skipped: the loop has converged\n"
     assert lines["flow-end"] == "test 2\n"
-    assert lines["flow-coarsen"] == "skipped: end ended otherwise\n"
+    assert lines["flow-coarsen"] == "skipped: end ended with another exit code\n"
     assert lines["flow-refine"] == lines["flow-show"] == lines["flow-keep"] == ""
     assert (tmp_path / "run" / "flow-show" / "said.dat").exists()
     assert not (tmp_path / "run" / "flow-coarsen" / "said.dat").exists()

@@ -220,11 +220,12 @@ class _Decisions:
         lines += self.checks([ends for ends in self._ends if set(ends) <= set(parents)])
         for name, codes in task.when:
             text = " ".join(map(str, sorted(codes)))
-            reason = shlex.quote(f"{self._origin[name].task} ended otherwise")
+            reason = shlex.quote(f"{self._origin[name].task} ended with another exit code")
             lines.append(f"ended_with {self._words([name])} {text} || skip {reason}\n")
         real = [a for a in parents if (self._origin[a].task, where.task) in self._edges]
         if real:
-            lines.append(f"all_skipped {self._words(real)} && skip 'so was all before it'\n")
+            reason = shlex.quote("all tasks before it were skipped")
+            lines.append(f"all_skipped {self._words(real)} && skip {reason}\n")
         lines += [
             f"link {self._words([a])} {shlex.quote(self._origin[a].task)}\n"
             for a in real
