@@ -12,7 +12,7 @@ import pytest
 from record.test_study_deletion import NAMES, add_older_rows, cells, fill, rows_of
 from record.worker import DEFINITION
 from zenturio.experiment.experiment import Artifact, Log
-from zenturio.record import DriverProcess, maintenance, salvage, sqlite
+from zenturio.record import DriverProcess, maintenance, salvage, sqlite, studies
 from zenturio.record.database import Database
 from zenturio.record.open import dialect_at, open_repository
 from zenturio.record.salvage import RecognisedTables, TableShape, shapes
@@ -451,6 +451,22 @@ def test_rows_of_what_was_lost_go_and_what_others_need_is_made(three):
     assert counted == {row[:4]: int(row[4]) for row in plain(
         made["counters"], "version", "machine", "round", "status", "count"
     )}  # fmt: skip
+
+
+def test_a_study_whose_project_was_lost_is_found_by_its_name(three):
+    found = []
+
+    def attempt(transaction):
+        for table in WRITTEN_ANEW:
+            transaction.sql(f"DELETE FROM {table}")
+        transaction.sql(f"UPDATE studies SET project = {LOST} WHERE id = 2")
+        salvage._mend(transaction)
+        found.extend(studies.find_version(transaction, name) for name in NAMES)
+        raise Undone
+
+    with contextlib.suppress(Undone):
+        three.write(attempt)
+    assert [version and version.name for version in found] == list(NAMES)
 
 
 def test_versions_are_named_again_by_what_leads_to_them(three):

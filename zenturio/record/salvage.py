@@ -487,6 +487,11 @@ _IMPOSSIBLE = (
 _MENDED = (
     "UPDATE studies SET view_revision = NULL",  # views are made anew
     "UPDATE leases SET ended = until WHERE ended IS NULL",
+    (  # one without an owner: its studies belong to all
+        "INSERT INTO projects (id, uuid, owner, name, created)"
+        " SELECT DISTINCT project, 'lost-' || project, '', 'lost-' || project, 0 FROM studies"
+        " WHERE project NOT IN (SELECT id FROM projects)"
+    ),
     *(
         f"DELETE FROM {table} WHERE version NOT IN (SELECT id FROM versions)"
         for table in ("leases", "recipes", "events", "rounds")

@@ -273,7 +273,7 @@ def enter_project(transaction: Transaction) -> tuple[int, str]:
     columns = "INSERT INTO projects (id, uuid, owner, name, created)"
     query = f"SELECT id, uuid, owner, name FROM projects{transaction.dialect.row_lock}"
     rows = transaction.sql(query)
-    if not rows:
+    if all(number != sql_names.COMMON for number, *_ in rows):
         transaction.sql(
             f"{columns} VALUES ({', '.join([mark] * 5)}) ON CONFLICT DO NOTHING",
             (sql_names.COMMON, secrets.token_hex(16), "", "", transaction.now),
