@@ -156,10 +156,19 @@ def test_a_single_file_that_reads_a_declared_neighbour_by_its_bare_name_is_warne
     assert not [text for text in warnings(folder) if "data.txt is named" in text]
 
 
+def test_a_single_file_whose_values_are_files_beside_it_is_warned(folder):
+    fill(folder, "a.png")
+    program = folder / "a.sh"
+    program.write_text('# ZEN$ RUN "wc {f}"\n# ZEN$ PARAM f = { GLOB("*.png") }\n')
+    named = [text for text in map(str, lint(scan(program))) if "a.png is named" in text]
+    assert len(named) == 1
+    assert f"zen run {folder};" in named[0]
+
+
 def test_a_seed_that_nothing_uses_is_warned_of_with_the_line_that_gives_it(folder):
     def told(lines):
         (folder / "a.sh").write_text(f'# ZEN$ REPEAT 3 SEED s\n# ZEN$ RUN "sh a.sh"\n{lines}')
-        return [text for text in warnings(folder) if "nothing uses the seed s" in text]
+        return [text for text in warnings(folder) if "REPEAT sets s, but nothing" in text]
 
     (text,) = told("")
     assert "ZEN$ ASSIGN seed = @s" in text

@@ -249,5 +249,5 @@ def test_a_chart_has_the_speedups_their_law_and_the_ideal(study):
     with pytest.raises(InputError, match="no curve has two values"):
         study.plot("scaling", x="threads", y="time", where="threads == 2")
     table = pd.DataFrame({"name": ["a", "b"], "t": [1.0, 2.0]})
-    with pytest.raises(InputError, match="'name' is no number of workers"):
+    with pytest.raises(InputError, match="'name' is not a number of workers"):
         draw(table, "scaling", x="name", y="t")

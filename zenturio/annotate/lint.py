@@ -22,6 +22,7 @@ from zenturio.annotate.parameters import (
     constraints,
     elements,
     size,
+    texts_outside,
     unused,
     unused_seed,
     warning,
@@ -166,6 +167,7 @@ def left_beside(application: Application) -> Iterator[Diagnostic]:
     texts = [file.source.text or "" for file in application.files]
     texts += [command.text.text for command in (*application.builds, *application.runs)]
     named = {name for text in texts for name in _FILE_NAME.findall(text)}
+    named |= {text for p in application.space.parameters for text in _texts(p)}
     # USE FILE watches a file where it is: who reads it by its bare name still does not find it.
     lines = [line for text in texts for line in text.splitlines() if "ZEN$" not in line]
     bare = {name for line in lines for name in _BARE_FILE_NAME.findall(line)}
@@ -673,6 +675,7 @@ RULES: tuple[Rule, ...] = (
     unused_seed,
     elements,
     constraints,
+    texts_outside,
     size,
     fits,
     regions_left,

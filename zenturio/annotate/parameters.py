@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NoReturn
 
 from zenturio.annotate.clauses import Diagnostics
 from zenturio.annotate.grammar import declaration
 from zenturio.annotate.model import MEASURED, Annotated, Application, Assignment, Declaration
-from zenturio.annotate.set_reader import MOST, NUMBER, read_set
+from zenturio.annotate.set_reader import CALLS, MOST, NUMBER, read_set
 from zenturio.errors import AnnotationError, Diagnostic, InputError, Passage, Place, did_you_mean
 from zenturio.expression import Expression, Type, Value
-from zenturio.expression.syntax_tree import Index, Name, walk
+from zenturio.expression.syntax_tree import (
+    Compare,
+    Constant,
+    Index,
+    Member,
+    Name,
+    SyntaxNode,
+    walk,
+)
 from zenturio.space import Space, Zip
 from zenturio.space.domain import Continuous, Domain
 from zenturio.space.parameter import Dependent, Parameter
@@ -422,7 +431,7 @@ def unused_seed(application: Application) -> Iterator[Diagnostic]:
     seed = application.repeat.seed
     if seed is not None and seed not in _used(application):
         yield warning(
-            f"nothing uses the seed {seed} of REPEAT: the program draws one of its own, if any",
+            f"REPEAT sets {seed}, but nothing uses it: the program draws a seed of its own, if any",
             None,
             f"ZEN$ ASSIGN seed = @{seed} gives it to the program; or {{{seed}}} in a command",
         )
@@ -508,6 +517,8 @@ def _doubt(text: str, names: set[str]) -> tuple[str, str] | None:
                 f"{text} is a text, not a range",
                 f"write {{ {right} }} if a range is meant",
             )
+    if (head := text.split(maxsplit=1)[:1]) and head[0] in CALLS and text != head[0]:
+        return f"{text} is a text, not a call", f"write {CALLS[head[0]]} if that is meant"
     if _GROUPED_DIGITS.fullmatch(text):
         whole = re.sub(r"[_']", "", text)
         return f"{text} is a text, not a number", f"write {whole} if a number is meant"
@@ -547,6 +558,45 @@ def constraints(application: Application) -> Iterator[Diagnostic]:
     if not empty and space.constraints and _few(by_name) and _empty(space):
         message = f"{application.name}: the constraints together leave no point"
         yield warning(message, None, "check them against each other")
+
+
+def texts_outside(application: Application) -> Iterator[Diagnostic]:
+    """A constraint that compares a parameter with a text that its set does not have."""
+    texts = {p.name: frozenset(_texts(p)) for p in application.space.parameters}
+    for constraint in application.space.constraints:
+        if isinstance(constraint, Expression):
+            for name, text, node in _compared_texts(constraint.node):
+                if texts.get(name) and text not in texts[name]:
+                    place = constraint.passage.place(node.start, node.end)
+                    yield warning(f"no value of {name} is {text}", place, _near(text, texts[name]))
+
+
+def _compared_texts(root: SyntaxNode) -> Iterator[tuple[str, str, SyntaxNode]]:
+    """Yield each name that is compared with a text, the text, and where it stands."""
+    for node in walk(root):
+        pairs: Sequence[tuple[SyntaxNode, SyntaxNode]] = ()
+        match node:
+            case Compare(first, steps):
+                sides = (first, *(step.operand for step in steps))
+                equal = [step.operator in ("==", "!=") for step in steps]
+                pairs = [pair for pair, is_it in zip(pairwise(sides), equal, strict=True) if is_it]
+            case Member(item, options):
+                pairs = [(item, option) for option in options]
+        for pair in pairs:
+            for name, constant in (pair, pair[::-1]):
+                if isinstance(name, Name) and isinstance(constant, Constant):
+                    value = constant.value
+                    if isinstance(value, str):
+                        yield name.name, value, constant
+
+
+def _near(text: str, known: Collection[str]) -> str:
+    """Which value was meant, if it is the same but for quotes; else which there are."""
+    quoted = [value for value in known if value.strip("\"'") == text.strip("\"'")]
+    if quoted and quoted[0] != text:
+        mark = "'" if '"' in quoted[0] else '"'
+        return f"the set has it with its quotes: write {mark}{quoted[0]}{mark}"
+    return did_you_mean(text, known)
 
 
 def _only(by_name: dict[str, Parameter], names: frozenset[str]) -> dict[str, Parameter]:

@@ -130,7 +130,8 @@ def chart_of_rows(table: ChartTable) -> Chart:
     x = table.axis("x")
     if x.categories is not None:
         raise InputError(
-            f"{table.query.x!r} is no number of workers", hint="--x threads, or another number"
+            f"{table.query.x!r} is not a number of workers",
+            hint="--x names what counts them, such as threads or nodes",
         )
     table.notes.append("bars: 95 % interval of the speedup")
     panels: list[Panel] = []
