@@ -190,8 +190,22 @@ def test_a_dry_run_of_a_search_says_what_it_may_come_to(hill):
     zen(*command, cwd=hill)
     plan = zen(*command, "--dry-run", "--json", cwd=hill).facts
     assert (plan["engine"], plan["points"], plan["known"]) == ("random", 20, 20)
+    assert (
+        "no --budget" not in zen("run", "hill.py", "--search", "random", "--dry-run", cwd=hill).out
+    )
     timed = zen("run", "hill.py", "--search", "random", "--budget", "1min", "--dry-run", cwd=hill)
     assert "at most 1,471 points" in timed.out
+
+
+def test_a_search_of_many_points_without_a_budget_says_when_it_ends(tmp_path):
+    (tmp_path / "s.sh").write_text(
+        "# ZEN$ PARAM n = { 1:100001 }\n"
+        '# ZEN$ RUN "echo {n}"\n# ZEN$ METRIC s FROM stdout REGEX "(\\d+)"\n'
+        "# ZEN$ OBJECTIVE MINIMIZE s\n"
+    )
+    command = ("run", "s.sh", "--search", "random", "--dry-run")
+    assert "no --budget: the search goes on until" in zen(*command, cwd=tmp_path).out
+    assert "no --budget" not in zen(*command, "--budget", "1min", cwd=tmp_path).out
 
 
 def test_a_dry_run_tells_what_is_wrong_with_a_search(hill):

@@ -189,6 +189,12 @@ class SearchSpec:
         ]
         return ArrivalOrder(self.order_name, own, self.followed)
 
+    @property
+    def is_endless(self) -> bool:
+        """Whether only the space, or the user, ends the search."""
+        rules = (self.budget.trials, self.budget.seconds, self.stops.target, self.stops.stall)
+        return all(rule is None for rule in (*rules, self.stops.share))
+
     def lag(self, space: Space) -> int:
         """Return how many trials before one are not waited for when that is judged."""
         trials = self.budget.trials and self.budget.trials - self.confirm

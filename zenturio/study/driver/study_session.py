@@ -203,6 +203,9 @@ def _valid(space: Space, values: dict[str, Any]) -> Iterator[Point]:
 OPENED = Failpoint("study.opened")
 DRIVEN = Failpoint("study.driven")
 UNARRANGED = RunOrder()
+FEW_POINTS = 10_000
+"""A search of so many points may end without a budget."""
+ENDLESS = "no --budget: the search goes on until all points were tried, or until Ctrl-C"
 
 
 @dataclass(frozen=True)
@@ -339,7 +342,7 @@ class StudySession:
         archived = foresee_version(self.repository, self.study, self._defined(generator).notes)
         remarks = (
             *notes,
-            *self._known_notes(),
+            *self._search_notes(),
             *changed_program_notes(changed),
             *other_machine_notes(machines_elsewhere),
         )
@@ -391,6 +394,14 @@ class StudySession:
             )
         search = replace(search, known=frozen or tuple(known))
         return replace(self, search=search, known=dict(known.values()), is_resumed=True)
+
+    def _search_notes(self) -> tuple[str, ...]:
+        """Return what is said of the results that a search begins with, and of its end."""
+        if self.search is None:
+            return ()
+        if self.search.is_endless and not 0 < self.planned <= FEW_POINTS:
+            return (*self._known_notes(), ENDLESS)
+        return self._known_notes()
 
     def _known_notes(self) -> tuple[str, ...]:
         """Return what is said of the results that a search begins with."""
@@ -562,7 +573,7 @@ class StudySession:
                 begun(run)
             looked_at, cached_count = runs.look_ahead()
             plan = self.plan(looked_at, cached_count, executor.slots, archived, len(places))
-            notes = (*round_notes, *self._known_notes())
+            notes = (*round_notes, *self._search_notes())
             if not self.settings.each_machine:
                 notes += runs.other_machine_notes()
             planned(replace(plan, remarks=notes))
