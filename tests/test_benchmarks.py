@@ -86,6 +86,25 @@ def test_a_benchmark_runs_at_its_smallest_size(name, tmp_path):
     assert done.stdout
 
 
+def test_opening_a_study_and_a_list_grow_as_promised(tmp_path, monkeypatch):
+    """Questions whose cost is by the number of studies; `growth` above asks all."""
+    monkeypatch.syspath_prepend(str(FOLDER))
+    growth = importlib.import_module("growth")
+    sizes = [20, 80, 320]
+    for size in sizes:
+        growth.fill_studies(tmp_path / f"{size}.db", size)
+    for question in growth.QUESTIONS:
+        if question.by == "studies" and "steps" in question.promises:
+            work = []
+            for size in sizes:
+                with growth.counting() as counts:
+                    question.ask(tmp_path / f"{size}.db")
+                work.append(dict(counts))
+            for what in ("steps", "statements"):
+                exponent = growth.exponent(sizes, [count[what] for count in work])
+                assert exponent <= question.promises[what] + 0.01, (question.name, what)
+
+
 @pytest.mark.parametrize("name", ["application_files", "growth", "whole_commands"])
 def test_the_tables_of_the_page_are_what_the_programs_measured(name, monkeypatch):
     monkeypatch.syspath_prepend(str(FOLDER))

@@ -46,9 +46,11 @@ JOINED = "versions v JOIN studies s ON s.id = v.study LEFT JOIN projects p ON p.
 """Where the columns of a version come from."""
 # The index is by project and name: with the few projects named, no other study is looked at.
 # A damaged file may have lost its projects: then those that studies name are looked among.
+# SQLite takes the tables of a cross join in their order, so it reads no study otherwise.
 _OF_PROJECTS = (
-    "s.project IN (SELECT id FROM projects UNION ALL"
-    " SELECT project FROM studies WHERE NOT EXISTS (SELECT 1 FROM projects))"
+    "s.project IN (SELECT id FROM projects UNION ALL SELECT any_study.project"
+    " FROM (SELECT 1 AS one WHERE NOT EXISTS (SELECT 1 FROM projects)) lost"
+    " CROSS JOIN studies any_study)"
 )
 FIELD_COLUMNS = (
     "study", "number", "role", "name", "sql_name", "place", "forms", "type", "unit", "kind",
