@@ -75,7 +75,7 @@ def check(
         raise InputError("--fix needs --trace", hint="write --trace --fix")
     application, diagnostics = _checked(paths, param or [])
     left_out = application.left_out if application else ()
-    undeclared = unversioned_programs(application) if application else {}
+    unversioned = unversioned_programs(application) if application else {}
     traced = Traced.of(application, fix=fix) if trace and application else None
     if json:
         diagnostic_facts = [_said(diagnostic) for diagnostic in diagnostics]
@@ -83,7 +83,7 @@ def check(
             "ok": application is not None,
             "diagnostics": diagnostic_facts,
             "left_out": left_out,
-            "undeclared": {word: str(path) for word, path in undeclared.items()},
+            "undeclared": {word: str(path) for word, path in unversioned.items()},
         }
         if show and application is not None:
             facts["replacements"] = replacement_facts(application)
@@ -96,7 +96,7 @@ def check(
         _tell(diagnostics)
         _tell_left_out(left_out)
         if traced is None:
-            _tell_undeclared(list(undeclared))
+            _tell_undeclared(list(unversioned))
         else:
             typer.echo("\n".join(traced.lines()))
     if application is None:
