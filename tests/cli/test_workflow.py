@@ -143,3 +143,9 @@ def test_the_files_that_the_page_shows_are_read(tmp_path):
     facts = zen("workflow", "show", "both.json", "--json", cwd=tmp_path).facts
     assert (facts["tasks"], facts["transfers"], facts["moldable"]) == (9, 1, 1)
     assert facts["platform"]["machines"] == 17
+
+
+@pytest.mark.parametrize("option", ["--file", "--hand-on", "--iterations"])
+def test_options_of_stages_need_the_command_of_their_tasks(tmp_path, option):
+    words = ("workflow", "annotate", "wien2k", "-o", "w", option, 3)
+    assert "go with --command" in zen(*words, cwd=tmp_path, code=2).err

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from zenturio.schedule.simulate.trace import ExecutionTrace
 
 
+ITERATIONS = 10
+"""Of a loop, for which `annotate --command` makes stages."""
 SHOWN = 12
 """Maximum number of programs listed; --json prints all."""
 
@@ -169,8 +171,11 @@ def annotate(
         typer.Option(metavar="GLOB", help="Output files that later stages receive."),
     ] = None,
     iterations: Annotated[
-        int, typer.Option(min=1, help="Iterations of a loop for which there are stages.")
-    ] = 10,
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="Iterations of a loop for which there are stages; default: 10."
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Make a study of all its schedules, or stages that run its tasks.
@@ -196,15 +201,16 @@ def annotate(
     instance = instance_of(source)
     if command:
         last = annotate_as_stages(
-            instance.workflow, out, command, file or [], hand_on or [], iterations
+            instance.workflow, out, command, file or [], hand_on or [], iterations or ITERATIONS
         )
         if json:
             output.facts({"folder": str(last), "tasks": len(instance.workflow)})
         else:
             typer.echo(f"wrote {out}; next: zen submit {last}, or zen run {last}")
         return
-    if file or hand_on:
-        raise InputError("--file and --hand-on go with --command", hint="leave them out")
+    if file or hand_on or iterations:
+        message = "--file, --hand-on and --iterations go with --command"
+        raise InputError(message, hint="leave them out")
     platform = read_platform(on) if on else instance.platform
     if platform is None:
         raise InputError(f"{source} has no machines", hint="--on grid.toml, or identical:8")
