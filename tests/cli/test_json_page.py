@@ -371,9 +371,10 @@ KEYS = {
     "scaling": {
         "study": "name of the study",
         "over": "what counts the workers",
-        "metric": "the time, or with --rate the rate",
+        "metric": "the time or the rate",
         "unit": "its unit",
         "mode": "`strong` or `weak`",
+        "is_rate": "whether more of the metric is better",
         "curves[]": "curves: `key`, `points` (`workers`, `rows`, `value`, `speedup`, `efficiency`, `serial`, intervals) and `models` (`name`, `coefficients`, `limit`, `best_at`, ...)",
         "notes[]": "remarks",
     },

@@ -7,10 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.query.conftest import fill
 from zenturio.errors import InputError
 from zenturio.experiment.signed_ranks import hodges_lehmann
 from zenturio.query import compare
-from zenturio.query.comparison import DISTURBED
+from zenturio.query.comparison import DISTURBED, compare_studies
 
 NOISES = {
     "white": lambda random, clock: 0.02 * random.normal(size=len(clock)),
@@ -330,6 +331,27 @@ def test_studies_without_a_common_point_are_not_compared():
     first.attrs["parameters"] = []
     with pytest.raises(InputError, match="share no parameter"):
         compare(first, second, "wtime")
+
+
+def test_a_side_without_results_says_so():
+    old, new = interleaved()
+    with pytest.raises(InputError, match=r"s \(version=new\) has no results to compare: 20 exp"):
+        compare(old, new.assign(status="failed", wtime=math.nan), "wtime")
+    with pytest.raises(InputError, match="20 experiments without a finite wtime"):
+        compare(old.assign(wtime=math.nan), new, "wtime")
+
+
+def test_a_condition_that_nothing_meets_names_the_values_that_there_are(sqlite):
+    rows = [{"n": n, "solver": name, "wtime": 1.0} for n in range(9) for name in ("cg", "lu")]
+    fill(sqlite, "s", {"n": "int", "solver": "str"}, {"wtime": "real s"}, rows)
+    where = ("solver == 'cg'", "solver == 'qr' and n > 3")
+    with pytest.raises(InputError, match="no experiment of s meets solver == 'qr'") as caught:
+        compare_studies(sqlite, "s", "s", "wtime", where=where)
+    assert caught.value.diagnostics[0].hint == "solver is cg or lu"
+    rows = [{"n": 1, "solver": "cg", "status": "failed"}]
+    fill(sqlite, "bad", {"n": "int", "solver": "str"}, {"wtime": "real s"}, rows)
+    with pytest.raises(InputError, match="bad has no results to compare: 1 experiment failed"):
+        compare_studies(sqlite, "s", "bad", "wtime")
 
 
 def disturbing(effect, seed, blocks=20):

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,15 +14,19 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import zenturio as zen
+from tests.query.conftest import fill
 from zenturio.cli.main import app
 from zenturio.errors import InputError
 from zenturio.query.scaling import (
     fitted_models,
     scaling_curve,
     serial_fraction,
+    study_scaling,
     welch_half_width,
 )
+from zenturio.show.charts.chart_query import ChartQuery
 from zenturio.show.charts.column_charts import chart as draw
+from zenturio.show.charts.study_charts import draw_chart
 
 WORKERS = (1, 2, 4, 8, 16, 32)
 
@@ -192,6 +197,31 @@ def test_points_that_differ_in_nothing_else_make_a_curve(study):
     (curve, *others) = study.scaling("threads", "rate", by=["n"], rate=True).curves
     assert (len(others), curve.key, curve.points[0].rows) == (3, {"n": 10}, 2)
     assert curve.points[-1].speedup == pytest.approx(usl(8))
+
+
+def test_what_the_objective_maximizes_is_a_rate_unless_somebody_says_otherwise(sqlite):
+    rows = [{"threads": p, "rate": usl(p)} for p in (1, 2, 4)]
+    fill(sqlite, "s", {"threads": "int"}, {"rate": "real"}, rows)
+    goals = ({"direction": "maximize", "expression": "rate"},)
+    sqlite.open("s", replace(sqlite.definition("s"), goals=goals))
+    query = ChartQuery.of(studies="s", kind="scaling", x="threads", y="rate")
+    note = "rate counts as a rate: the OBJECTIVE maximizes it"
+    for rate, is_rate in ((None, True), (True, True), (False, False)):
+        speedup = pytest.approx(usl(4) if is_rate else 1 / usl(4))
+        scaling = study_scaling(sqlite, "s", "threads", "rate", is_rate=rate)
+        assert (scaling.is_rate, scaling.notes) == (is_rate, (note,) * (rate is None))
+        assert scaling.curves[0].points[-1].speedup == speedup
+        drawn = draw_chart(sqlite, replace(query, rate=rate)).chart
+        assert drawn.panels[0].marks[0].y[-1] == speedup
+        assert (note in drawn.note) == (rate is None)
+
+
+def test_an_address_says_whether_a_metric_is_a_rate():
+    for rate in (None, True, False):
+        query = ChartQuery.of(studies="s", kind="scaling", rate=rate)
+        pairs = [(name, value) for name, value in query.to_address().items() if value]
+        read = ChartQuery.from_address([p for p in pairs if p[0] != "study"])
+        assert read.rate is rate
 
 
 def test_points_with_as_much_work_for_each_thread_make_a_curve(study):

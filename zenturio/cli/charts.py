@@ -78,6 +78,14 @@ def plot(
     errors: Annotated[
         str, typer.Option(metavar="interval|std|none", help="Error bars over repeats.")
     ] = "interval",
+    rate: Annotated[
+        bool | None,
+        typer.Option(
+            "--rate/--no-rate",
+            help="In a scaling chart, y is a rate (more is better), or a time; "
+            "default: a rate if the OBJECTIVE maximizes it.",
+        ),
+    ] = None,
     log: Annotated[str, typer.Option(metavar="x,y", help="Axes with a logarithmic scale.")] = "",
     axes: Annotated[
         str,
@@ -132,6 +140,7 @@ def plot(
         free=free,
         aggregate=agg,
         errors=None if errors == "interval" else errors,
+        rate=rate,
         log="".join(names_in(log)),
         axes=names_in(axes),
         title=title,
@@ -207,7 +216,7 @@ def scaling(
     over: Annotated[
         str, typer.Option(metavar="PARAM", help="Parameter: threads, processes, nodes.")
     ],
-    metric: Annotated[str, typer.Option(help="Time, or with --rate a rate.")] = "wtime",
+    metric: Annotated[str, typer.Option(help="Time or rate.")] = "wtime",
     weak: Annotated[
         str,
         typer.Option(
@@ -220,8 +229,13 @@ def scaling(
         str, typer.Option(metavar="a,b", help="One curve for each value; default: all others.")
     ] = "",
     rate: Annotated[
-        bool, typer.Option(help="The metric is a rate, such as GFLOP/s: more is better.")
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--rate/--no-rate",
+            help="The metric is a rate, such as GFLOP/s (more is better), or a time; "
+            "default: a rate if the OBJECTIVE maximizes it.",
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(

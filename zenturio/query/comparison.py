@@ -47,6 +47,7 @@ from zenturio.query.interleaved_pairs import (
 from zenturio.query.present import left_out_notes
 from zenturio.query.result_table import ResultTable
 from zenturio.query.statistics import CONFIDENCE, median
+from zenturio.query.study_table import condition_of
 from zenturio.record import BUDGET_SPENT, PAIRED, PAIRED_ROUND, Repository
 from zenturio.record.entities import NEWEST, RowChoice
 
@@ -327,6 +328,8 @@ def compare_studies(
                 repository, name, where=condition, everything=True, metrics=[metric],
                 outside=outside, rows=choice, facts=FACTS,
             )  # fmt: skip
+        if frame.empty and condition is not None:
+            raise _nothing_selected(repository, name, condition, choice, outside=outside)
         frames.append(frame)
     comparison = compare(frames[0], frames[1], metric, on=on, margin=margin, plan=plan)
     comparison = replace(
@@ -344,6 +347,47 @@ def compare_studies(
     except InputError:  # a study of calls has none
         return comparison
     return replace(comparison, by_processor=by_processor)
+
+
+MOST_VALUES_NAMED = 8
+"""Values of a parameter that a message names at most."""
+
+
+def _nothing_selected(
+    repository: Repository, study: str, condition: Any, rows: RowChoice, *, outside: bool
+) -> InputError:
+    """Return the error for a condition that no experiment meets, with the values that there are."""
+    parsed = condition_of(condition)
+    names = sorted(parsed.names) if parsed else []
+    frame = study_frame(
+        repository, study, everything=True, metrics=[], outside=outside, rows=rows, facts=FACTS
+    )
+    hints = []
+    for name in names:
+        if name in frame.attrs["parameters"]:
+            values = list(dict.fromkeys(cells(frame, name)))
+            if 0 < len(values) <= MOST_VALUES_NAMED:
+                hints.append(f"{name} is {' or '.join(map(str, values))}")
+    return InputError(
+        f"no experiment of {study} meets {parsed.text if parsed else condition}",
+        hint="; ".join(hints) or f"zen status {study}",
+    )
+
+
+def _no_results(study: str, side: StudyRuns, metric: str) -> InputError:
+    """Return the error for the side *study* without a number to compare."""
+    if failed := sum(side.failures.values()):
+        return InputError(
+            f"{study} has no results to compare: {amount(failed, 'experiment')} failed",
+            hint="zen status shows why",
+        )
+    if side.left_out:
+        return InputError(
+            f"{study} has no results to compare: {amount(side.left_out, 'experiment')} without a"
+            f" finite {metric}",
+            hint="choose another metric: --metric",
+        )
+    return InputError(f"{study} has no results to compare", hint="zen status shows what ran")
 
 
 def compare(
@@ -369,6 +413,11 @@ def compare(
     if not chosen and not versions:
         raise InputError("the studies share no parameter", hint="name those to compare on: --on n")
     sides = [_side(frame, chosen, metric) for frame in (first, second)]
+    names = _names(first, second, versions)
+    for frame, side, name in zip((first, second), sides, names, strict=True):
+        if not side.runs:
+            study = str(frame.attrs.get("study", ""))
+            raise _no_results(study if name == study else f"{study} ({name})", side, metric)
     points = [point for point in sides[0].runs if point in sides[1].runs]
     if not points:
         raise InputError(
@@ -381,7 +430,6 @@ def compare(
     judge.disturbance = judge.carry_over(judged)
     alpha = 1 - confidence
     pairs = tuple(judge.point(p, *blocks[p], alpha / max(len(judged), 1)) for p in points)
-    names = _names(first, second, versions)
     return Comparison(
         names=names,
         metric=metric,

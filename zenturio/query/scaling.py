@@ -7,7 +7,7 @@ at every size.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,6 +16,7 @@ import numpy as np
 from zenturio.errors import InputError, Passage
 from zenturio.experiment.signed_ranks import Interval
 from zenturio.expression import parse
+from zenturio.expression.syntax_tree import Name
 from zenturio.query.regression import real_column, require_columns
 from zenturio.query.statistics import CONFIDENCE, student
 
@@ -98,6 +99,8 @@ class Scaling:
     metric: str
     unit: str
     mode: Mode
+    is_rate: bool
+    """Whether more of the metric is better."""
     curves: tuple[ScalingCurve, ...]
     notes: tuple[str, ...] = ()
 
@@ -356,7 +359,7 @@ def study_scaling(
     *,
     by: Sequence[str] | None = None,
     weak: str = "",
-    is_rate: bool = False,
+    is_rate: bool | None = None,
     where: str | Passage | None = None,
     outside: bool = False,
     rows: RowChoice | None = None,
@@ -365,7 +368,7 @@ def study_scaling(
 
     Points that differ in nothing else make a curve; with *by*, those that agree in these columns.
     *weak* is the work of a point, such as ``n ** 3``: then a curve has the points with as much work
-    for each of *over*.
+    for each of *over*. With *is_rate* None, a metric that the study's objective maximizes is one.
     """
     from zenturio.query.frames import study_frame  # noqa: PLC0415 - loads pandas
     from zenturio.query.present import left_out_notes  # noqa: PLC0415
@@ -382,6 +385,9 @@ def study_scaling(
         sized = work.names if work else frozenset()
         by = [name for name in parameters if name != over and name not in sized]
     notes = list(left_out_notes(table.attrs["left_out"]))
+    if is_rate is None:
+        is_rate = is_maximized(repository.definition(study).goals, metric)
+        notes += [RATE_NOTE.format(metric)] * is_rate
     columns = {str(name): table[name] for name in table.columns}
     workers, values = real_column(columns, over), real_column(columns, metric)
     usable = np.isfinite(workers) & (workers > 0) & np.isfinite(values) & (values > 0)
@@ -412,8 +418,21 @@ def study_scaling(
         notes.append(f"{alone:,} of {len(groups):,} groups have one value of {over}: left out")
     return Scaling(
         study, over, metric, str(table.attrs["units"].get(metric, "")),
-        "weak" if weak else "strong", tuple(curves), tuple(notes),
+        "weak" if weak else "strong", is_rate, tuple(curves), tuple(notes),
     )  # fmt: skip
+
+
+RATE_NOTE = "{} counts as a rate: the OBJECTIVE maximizes it"
+
+
+def is_maximized(goals: Iterable[Mapping[str, str]], metric: str) -> bool:
+    """Return whether one of the *goals* of a study is the greatest *metric*."""
+    return any(
+        goal["direction"] == "maximize"
+        and isinstance(node := parse(goal["expression"]).node, Name)
+        and node.name == metric
+        for goal in goals
+    )
 
 
 def _no_curve(over: str, weak: str, study: str) -> InputError:

@@ -326,12 +326,15 @@ class Study:
         *,
         by: Sequence[str] | None = None,
         weak: str = "",
-        rate: bool = False,
+        rate: bool | None = None,
         where: str | None = None,
         machine: str = "",
         round: int | str = "",  # noqa: A002 - as the column is called
     ) -> Scaling:
-        """Return speedups, efficiencies and laws over threads, as ``zen scaling`` shows them."""
+        """Return speedups, efficiencies and laws over threads, as ``zen scaling`` shows them.
+
+        *rate*: whether more of the *metric* is better; None: if the objective maximizes it.
+        """
         from zenturio.query.scaling import study_scaling  # noqa: PLC0415 - pandas takes its time
 
         with open_or_use(self.db) as repository:

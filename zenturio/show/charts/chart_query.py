@@ -116,7 +116,7 @@ BUILT_IN: Mapping[str, ChartKind] = {
         _kind("bar", "By column", "groups", f"{_SERIES} aggregate errors", log="y"),
         _kind("scatter", "By column", "rows", _SERIES, log="xy"),
         _kind("box", "By column", "rows", _SERIES, log="y"),
-        _kind("scaling", "By column", "rows", "x y colour facet log", log="xy"),
+        _kind("scaling", "By column", "rows", "x y colour facet rate log", log="xy"),
         _kind("pie", "By column", "groups", "x y facet aggregate"),
         _kind("heatmap", "By two columns", "groups", "x y z facet aggregate log", log="z"),
         _kind("surface", "By two columns", "groups", "x y z facet aggregate log", log="xyz"),
@@ -190,6 +190,8 @@ class ChartQuery:
     """Empty: the median of times, the mean of other metrics."""
     errors: Errors | None = None
     """None: the 95 % interval of the mean or the median where there are repeats."""
+    rate: bool | None = None
+    """Whether y is a rate, of which more is better; None: if the study's objective maximizes it."""
     log: str = ""
     """Letters of the logarithmic axes, such as ``xy``."""
     axes: tuple[str, ...] = ()
@@ -342,7 +344,8 @@ _NOT_IN_ADDRESS = ("goals",)
 _STRIPPED = ("where", "objective", "title", "machine", "round", "rows")
 """Texts that people type: spaces around them mean nothing."""
 _KIND_OPTIONS = (
-    "x", "y", "z", "colour", "facet", "free", "aggregate", "errors", "log", "axes", "objective",
+    "x", "y", "z", "colour", "facet", "free", "aggregate", "errors", "rate", "log", "axes",
+    "objective",
 )  # fmt: skip
 
 
@@ -372,12 +375,14 @@ def _decode(field: Field[Any], texts: Sequence[str]) -> Any:
         return "".join(letter for letter in "xyz" if letter in "".join(texts))
     if field.name == "outside":
         return texts[-1] == "1"
+    if field.name == "rate":
+        return {"1": True, "0": False}.get(texts[-1])
     return texts[-1].strip() if field.name in _STRIPPED else cast("Any", texts[-1])
 
 
 def _encode(value: Any) -> Any:
     if isinstance(value, bool):
-        return "1" if value else ""
+        return "1" if value else "0"
     return value.text if isinstance(value, Passage) else value
 
 

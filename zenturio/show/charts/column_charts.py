@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from zenturio.errors import InputError, PluginError, ZenError
-from zenturio.query.scaling import Scaling, ScalingCurve, scaling_curve
+from zenturio.query.scaling import RATE_NOTE, Scaling, ScalingCurve, scaling_curve
 from zenturio.show.chart import (
     BOX_VALUES,
     Bars,
@@ -126,13 +126,17 @@ def scaling_chart(scaling: Scaling) -> Chart:
 
 
 def chart_of_rows(table: ChartTable) -> Chart:
-    """Return strong scaling: x are the workers, y is a time; a curve for each colour."""
+    """Return strong scaling: x are the workers, y is a time or a rate; a curve for each colour."""
     x = table.axis("x")
     if x.categories is not None:
         raise InputError(
             f"{table.query.x!r} is not a number of workers",
             hint="--x names what counts them, such as threads or nodes",
         )
+    is_rate = bool(table.query.rate)
+    if table.query.rate is None and table.attrs.get("maximized"):
+        is_rate = True
+        table.notes.append(RATE_NOTE.format(table.query.metric))
     table.notes.append("bars: 95 % interval of the speedup")
     panels: list[Panel] = []
     ranks: dict[str, int] = {}
@@ -144,7 +148,7 @@ def chart_of_rows(table: ChartTable) -> Chart:
             chosen = has_level(parts["facet"], facet) & has_level(parts["colour"], colour)
             rows = parts[chosen & (parts["x"] > 0) & (parts["value"] > 0)]
             if len(set(rows["x"])) > 1:
-                curves.append(scaling_curve(rows["x"], rows["value"]))
+                curves.append(scaling_curve(rows["x"], rows["value"], is_rate=is_rate))
                 names.append(f"{name}={label_of(colour)}" if name else "measured")
         if curves:
             title = f"{table.query.facet} = {label_of(facet)}" if table.query.facet else ""

@@ -72,6 +72,8 @@ def draw_chart(repository: Repository, query: ChartQuery) -> ChartResult:
         query = _with_defaults(repository, query)
         aggregated = query.with_aggregate(_unit(repository, query))
         table = _table(repository, aggregated)
+        if query.kind == "scaling":
+            table.attrs["maximized"] = _is_maximized(repository, query)
         chart = build_chart(aggregated, table)
     return ChartResult(chart, query, str(table.attrs.get("sql", "")), len(table))
 
@@ -89,6 +91,14 @@ def _unit(repository: Repository, query: ChartQuery) -> str:
     definitions = map(repository.definition, query.studies)
     fields = (f for definition in definitions for f in definition.metrics)
     return next((f.unit for f in fields if f.name == query.metric and f.unit), "")
+
+
+def _is_maximized(repository: Repository, query: ChartQuery) -> bool:
+    """Return whether the objective of a study maximizes the metric."""
+    from zenturio.query.scaling import is_maximized  # noqa: PLC0415 - loads NumPy
+
+    definitions = map(repository.definition, query.studies)
+    return any(is_maximized(definition.goals, query.metric) for definition in definitions)
 
 
 def _draw_gantt(repository: Repository, query: ChartQuery) -> ChartResult:
