@@ -81,6 +81,17 @@ def test_noise_is_neither_an_effect_nor_an_answer():
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("seed", [1, 3, 4])
+def test_a_share_that_may_be_nothing_is_not_known_to_matter(seed):
+    """A value that few points have is missing from some bootstrap samples."""
+    rng = np.random.default_rng(seed)
+    a, mode = rng.integers(0, 8, 16), (rng.random(16) < 0.2).astype(int)
+    found = forest_shares(table({"a": a, "mode": mode}, 10.0 * mode + 0.2 * a), "y")
+    (share,) = (share for share in found.shares if share.parameter == "mode")
+    assert share.total_interval.low < 0.01
+    assert share.verdict == UNKNOWN
+
+
 @pytest.mark.slow
 def test_parameters_without_effect_are_rarely_said_to_matter():
     wrong = 0

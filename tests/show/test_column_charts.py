@@ -55,8 +55,13 @@ def test_the_small_print_counts_what_is_drawn_of_all():
 
 def test_parameters_that_are_not_shown_are_named_and_are_no_repeats():
     drawn = chart(frame(), "line", x="n", y="wtime")
-    assert drawn.note == "median of 15 values over all threads; 45 of 52 experiments"
+    assert drawn.note == (
+        "median of 15 values that differ in threads: no interval; 45 of 52 experiments"
+    )
     assert drawn.panels[0].marks[0].low == ()
+    for options in ({"kind": "pie"}, {"errors": "none"}, {"aggregate": "max"}):
+        drawn = chart(frame(), **({"kind": "line", "x": "n", "y": "wtime"} | options))
+        assert " of 15 values that differ in threads; " in drawn.note
 
 
 def test_single_values_are_not_called_a_mean():

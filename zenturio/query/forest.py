@@ -320,11 +320,16 @@ def _analysed(
     nothing = [np.zeros(len(bins))]
     firsts = np.array([sample.firsts for sample in usable] or nothing)
     totals = np.array([sample.totals for sample in usable] or nothing)
+    intervals = [_middle(column) for column in totals.T]
+    for at, interval in enumerate(intervals):
+        # Predictions of the whole forest may need a parameter that too many trees do without.
+        if verdicts[at] == "yes" and interval.low <= LEAST:
+            verdicts[at] = UNKNOWN
     order = np.argsort(-totals.mean(axis=0), kind="stable").tolist()
     shares = tuple(
         ParameterShare(
             bins[at].name, float(firsts[:, at].mean()), _middle(firsts[:, at]),
-            float(totals[:, at].mean()), _middle(totals[:, at]), verdicts[at],
+            float(totals[:, at].mean()), intervals[at], verdicts[at],
         )
         for at in order
     )  # fmt: skip

@@ -265,18 +265,22 @@ class ChartTable:
         query = self.query
         hidden = self._hidden_parameters()
         # Without repeats alone, an interval would be that of parameters, not of noise.
-        can_have_bars = (
-            query.kind in ("line", "bar") and query.aggregate in ("mean", "median") and not hidden
+        has_bars = (
+            not query.errors
+            and query.kind in ("line", "bar")
+            and query.aggregate in ("mean", "median")
         )
         has_repeats = self._has_repeats(keys)
-        errors: Errors = query.errors or ("interval" if can_have_bars and has_repeats else "none")
+        shows_interval = has_bars and has_repeats and not hidden
+        errors: Errors = query.errors or ("interval" if shows_interval else "none")
         cells = self._with_numbers(self._aggregate(keys, errors))
         rows = [cell.rows for cell in cells.values()]
         if has_repeats:
             count = f"{min(rows)} to {max(rows)}" if min(rows) < max(rows) else str(rows[0])
             repeats = "rows" if self.noun == "rows" else "repeats"
-            over = f"values over all {', '.join(hidden)}" if hidden else repeats
-            self.notes.append(f"{query.aggregate} of {count} {over}")
+            over = f"values that differ in {', '.join(hidden)}" if hidden else repeats
+            why = ": no interval" if has_bars and hidden else ""
+            self.notes.append(f"{query.aggregate} of {count} {over}{why}")
         if errors != "none":
             cells = self._with_bars_noted(cells, errors)
         return cells

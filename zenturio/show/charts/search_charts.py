@@ -139,20 +139,23 @@ def distinct_numbers(column: pd.Series[Any]) -> list[float]:
 def pareto_front(losses: np.ndarray) -> np.ndarray:
     """Return the rows of *losses* that no other row dominates, ordered by the first loss.
 
-    Of equal rows the first is kept.
+    Of equal rows all are in it, or none, as `zenturio.study.best_points.best` has them.
     """
     # In lexicographic order nothing dominates the first row: keep it, drop what it dominates,
     # and go on with the rest.
-    candidates = np.lexsort(losses.T[::-1])
+    distinct, number = np.unique(losses, axis=0, return_inverse=True)
+    in_front = np.zeros(len(distinct), dtype=np.bool_)
     if losses.shape[1] == 2:
-        second = losses[candidates, 1]
-        return candidates[np.diff(np.minimum.accumulate(second), prepend=np.inf) < 0]
-    front = []
-    while len(candidates):
-        best = losses[candidates[0]]
-        front.append(candidates[0])
-        candidates = candidates[(losses[candidates] < best).any(axis=1)]
-    return np.array(front, dtype=np.int64)
+        in_front = np.diff(np.minimum.accumulate(distinct[:, 1]), prepend=np.inf) < 0
+    else:
+        candidates = np.arange(len(distinct))
+        while len(candidates):
+            best = candidates[0]
+            in_front[best] = True
+            candidates = candidates[(distinct[candidates] < distinct[best]).any(axis=1)]
+    number = number.ravel()
+    rows = np.flatnonzero(in_front[number])
+    return rows[np.argsort(number[rows], kind="stable")]
 
 
 def search_points(
