@@ -207,7 +207,7 @@ NO_FORMULAS = {
     "zenturio.experiment.signed_ranks": {"decide_in_looks", "is_clear"},
     "zenturio.query.statistics": {"interval_end", "mean", "median", "total", "deviation"},
     "zenturio.query.fit_certainty": set(),
-    "zenturio.query.scaling": {"scaling_curve", "study_scaling"},
+    "zenturio.query.scaling": {"is_maximized", "scaling_curve", "study_scaling"},
 }
 """Functions of modules of which each other public function is a formula: what needs no citation,
 or puts formulas together."""
