@@ -83,8 +83,8 @@ _ELSEWHERE = {
 _HOOKS = {"load_ipython_extension": "show.study"}
 """What others look for here: ``%load_ext zenturio``."""
 _CALLED = ("experiment", "search")
-"""Rooms that can be called, for they are called what the function in them is."""
-_ROOMS = {name: _ELSEWHERE.get(name, "space") for name in __all__}
+"""Packages that can be called, for they are called what the function in them is."""
+_PACKAGES = {name: _ELSEWHERE.get(name, "space") for name in __all__}
 
 
 if "ZENTURIO_LOG" in os.environ or "ZENTURIO_LOG_FILE" in os.environ:
@@ -94,10 +94,10 @@ if "ZENTURIO_LOG" in os.environ or "ZENTURIO_LOG_FILE" in os.environ:
 def __getattr__(name: str) -> Any:
     if name in _HOOKS:
         return getattr(import_module(f"{__name__}.{_HOOKS[name]}"), name)
-    if name not in _ROOMS:
+    if name not in _PACKAGES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    room = import_module(f"{__name__}.{_ROOMS[name]}")
-    attribute = room if name in _CALLED else getattr(room, name)
+    package = import_module(f"{__name__}.{_PACKAGES[name]}")
+    attribute = package if name in _CALLED else getattr(package, name)
     globals()[name] = attribute
     return attribute
 

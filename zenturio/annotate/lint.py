@@ -334,8 +334,8 @@ def overwritten(application: Application) -> Iterator[Diagnostic]:
 def _next_code(file: Annotated, start: int, directives: set[int]) -> int | None:
     """The next line, from *start* on, that is no directive and not empty."""
     lines = file.source.lines
-    rest = (n for n in range(start, len(lines)) if n not in directives and lines[n].strip())
-    return next(rest, None)
+    code_lines = (n for n in range(start, len(lines)) if n not in directives and lines[n].strip())
+    return next(code_lines, None)
 
 
 def _sets(assignment: Assignment, line: str) -> bool:
@@ -592,8 +592,8 @@ def threads(application: Application) -> Iterator[Diagnostic]:
             numbers = (domain.value(at) for at in range(min(domain.size, _MOST_NUMBERS)))
             most = max((number for number in numbers if isinstance(number, int)), default=0)
         if most > slots:
-            taken = amount(slots, "slot") if declared else "one slot"
-            message = f"each experiment takes {taken}, and {variable} is up to {most}"
+            slots_taken = amount(slots, "slot") if declared else "one slot"
+            message = f"each experiment takes {slots_taken}, and {variable} is up to {most}"
             hint = f"write RUN ... CPUS {value}, so that experiments at a time have their own cores"
             yield warning(message, _whole(application.runs[0].text), hint)
             return

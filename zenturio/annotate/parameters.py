@@ -259,10 +259,10 @@ def _parameter(group: Sequence[Declared]) -> Parameter:
         for clause in ("type", "unit", "default", "when", "words")
     }
     domain = _read(group[0], clauses["type"]) if first.expression is None else None
-    for other in group[1:]:
+    for later in group[1:]:
         with diagnostics.gather():
-            if not _same(group[0], other, domain, clauses["type"]):
-                _differ(first, other.declaration)
+            if not _same(group[0], later, domain, clauses["type"]):
+                _differ(first, later.declaration)
     diagnostics.close()
     return Parameter(
         first.name.text,
@@ -578,8 +578,9 @@ def _compared_texts(root: SyntaxNode) -> Iterator[tuple[str, str, SyntaxNode]]:
         match node:
             case Compare(first, steps):
                 sides = (first, *(step.operand for step in steps))
-                equal = [step.operator in ("==", "!=") for step in steps]
-                pairs = [pair for pair, is_it in zip(pairwise(sides), equal, strict=True) if is_it]
+                are_equalities = [step.operator in ("==", "!=") for step in steps]
+                compared = zip(pairwise(sides), are_equalities, strict=True)
+                pairs = [pair for pair, is_equality in compared if is_equality]
             case Member(item, options):
                 pairs = [(item, option) for option in options]
         for pair in pairs:
@@ -602,11 +603,11 @@ def _near(text: str, known: Collection[str]) -> str:
 def _only(by_name: dict[str, Parameter], names: frozenset[str]) -> dict[str, Parameter]:
     """The parameters named, and those that they need."""
     needed: set[str] = set()
-    rest = set(names)
-    while rest:
-        name = rest.pop()
+    unvisited = set(names)
+    while unvisited:
+        name = unvisited.pop()
         needed.add(name)
-        rest |= by_name[name].needs - needed
+        unvisited |= by_name[name].needs - needed
     return {name: parameter for name, parameter in by_name.items() if name in needed}
 
 

@@ -54,40 +54,40 @@ class PathPattern:
 
     def _below(self, prefix: str, parts: list[str]) -> Iterator[str]:
         """The matches of *parts* in the folder *prefix*, which ends with a slash if not empty."""
-        head, rest = parts[0], parts[1:]
+        head, later_parts = parts[0], parts[1:]
         if head == "**":
-            yield from self._recursive(prefix, rest)
+            yield from self._recursive(prefix, later_parts)
         elif _MAGIC.search(head):
             for entry in self._entries(prefix):
-                if _fits(entry.name, head) and (not rest or entry.is_dir()):
-                    yield from self._go_on(prefix + entry.name, rest)
-        elif not rest:
+                if _fits(entry.name, head) and (not later_parts or entry.is_dir()):
+                    yield from self._descend(prefix + entry.name, later_parts)
+        elif not later_parts:
             if (head or prefix) and os.path.lexists(self._at(prefix + head)):
                 yield prefix + head
         elif Path(self._at(prefix + head)).is_dir():
-            yield from self._go_on(prefix + head, rest)
+            yield from self._descend(prefix + head, later_parts)
 
-    def _go_on(self, path: str, rest: list[str]) -> Iterator[str]:
-        if rest:
-            yield from self._below(f"{path}/", rest)
+    def _descend(self, path: str, later_parts: list[str]) -> Iterator[str]:
+        if later_parts:
+            yield from self._below(f"{path}/", later_parts)
         else:
             yield path
 
-    def _recursive(self, prefix: str, rest: list[str]) -> Iterator[str]:
-        """The matches of ``**`` and *rest*: in the folder, and in all folders below it."""
-        if rest:
-            yield from self._below(prefix, rest)
+    def _recursive(self, prefix: str, later_parts: list[str]) -> Iterator[str]:
+        """The matches of ``**`` and *later_parts*: in the folder, and in all folders below it."""
+        if later_parts:
+            yield from self._below(prefix, later_parts)
         elif prefix:
             yield prefix
         for entry in self._entries(prefix):
             if entry.name.startswith("."):
                 continue
-            if not rest:
+            if not later_parts:
                 yield prefix + entry.name
             # A folder may hold a link to itself.
             if entry.is_dir(follow_symlinks=False):
-                inner = self._recursive(f"{prefix}{entry.name}/", rest)
-                yield from (path for path in inner if rest or path[-1] != "/")
+                inner = self._recursive(f"{prefix}{entry.name}/", later_parts)
+                yield from (path for path in inner if later_parts or path[-1] != "/")
 
     def _at(self, path: str) -> str:
         return path if path.startswith("/") else f"{self._base}/{path}"

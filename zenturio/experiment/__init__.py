@@ -75,11 +75,11 @@ def __getattr__(name: str) -> Any:
     return value
 
 
-class _Room(ModuleType):
+class _CallablePackage(ModuleType):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        from zenturio.experiment.function import experiment  # noqa: PLC0415 - it would hide the room
+        from zenturio.experiment.function import experiment  # noqa: PLC0415 - it would hide the package
 
         return experiment(*args, **kwargs)
 
 
-sys.modules[__name__].__class__ = _Room
+sys.modules[__name__].__class__ = _CallablePackage

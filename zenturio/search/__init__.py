@@ -67,11 +67,11 @@ __all__ = [
 ]
 
 
-class _Room(ModuleType):
+class _CallablePackage(ModuleType):
     """``zen.search`` is both this package and the function in it."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> SearchResult:
         return search(*args, **kwargs)
 
 
-sys.modules[__name__].__class__ = _Room
+sys.modules[__name__].__class__ = _CallablePackage

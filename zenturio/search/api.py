@@ -77,7 +77,8 @@ def search(
     one trial in ten is spent on such points without an improvement. No point is evaluated twice,
     except with *allow_repeats* or by a kernel, or to *confirm* the best of noisy scores: so many
     evaluations of the budget measure the leading points again, the better half of them more often
-    each time, and the best is the one with the best mean of these.
+    each time, and the best is the one with the best mean of these. They are not among the trials
+    of the result, and a limit of time does not end them.
     """
     ordering, limit, rules = Directions(directions), parse_budget(budget), parse_stop_rules(stops)
     limit = check_confirmation(confirm, limit, ordering)

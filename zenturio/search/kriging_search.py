@@ -277,7 +277,7 @@ class KrigingSearch(GeneratorEngine):
         return lag_for(self.problem)
 
     def walk(self) -> SearchGenerator:
-        self._known = len(self.evaluated)
+        self._known = len(self.rows_of(self.evaluated))
         unknown = self.starts - len(self.evaluated)
         if unknown > 0:
             yield self.genome.scatter(self.rng, unknown)

@@ -621,15 +621,15 @@ class SearchSource:
     ) -> None:
         """Tell the search of a cached point, in the order of arrival if there is one."""
         if self.arrivals is None:
-            scores = mean_scores([each for each in repeats if each is not None])
+            scores = mean_scores([scored for scored in repeats if scored is not None])
             self._tell(number, scores, repeats)
             return
         self._away[point] = pending = _PendingPoint([number], PointRuns(self._repeat))
         self._held_digests[point] = {}
         for _ in repeats:
             pending.runs.propose()
-        for repeat, each in enumerate(repeats, 1):
-            for arrived in self.arrivals.take((number + 1, repeat), CachedRun(point, each)):
+        for repeat, scored in enumerate(repeats, 1):
+            for arrived in self.arrivals.take((number + 1, repeat), CachedRun(point, scored)):
                 self._count(arrived)
 
     def _follow_twin(self, experiment: Experiment) -> None:

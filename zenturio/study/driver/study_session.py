@@ -602,12 +602,12 @@ class StudySession:
         before: Mapping[str, Any],
     ) -> StudyDefinition:
         definition = self._defined(generator)
-        other = (
+        changed = (
             foresee_version(self.repository, self.study, definition.notes) if self.same else None
         )
-        if other is not None:
+        if changed is not None:
             raise InputError(
-                f"the program of {self.study} is another one by now: {', '.join(other.changes)}",
+                f"the program of {self.study} is another one by now: {', '.join(changed.changes)}",
                 hint="take the change back, or begin anew: zen run",
             )
         spaces = spaces_of(before, definition.notes, self.application.space)
