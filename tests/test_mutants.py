@@ -127,6 +127,27 @@ def test_a_line_is_judged_by_quick_tests_and_by_those_that_reach_little_else(
     assert chosen(1, "c.py") == chosen(1, "d.py") == []
 
 
+def test_a_constant_is_judged_by_tests_that_reach_its_name(reached_lines, monkeypatch, tmp_path):
+    monkeypatch.setattr(reached_lines, "ROOT", tmp_path)
+    (tmp_path / "a.py").write_text("LIMIT = (\n    3\n)\nOTHER = 4\n\ndef f():\n    return 7\n")
+    (tmp_path / "b.py").write_text("def g():\n    return a.LIMIT\n\ndef h():\n    return LIMITS\n")
+    lines = {"a.py": {1: [], 2: [], 4: [], 7: ["f"]}, "b.py": {2: ["g"], 5: ["h"]}}
+    reach = reached_lines.Reached(lines, {})
+    assert reach.chosen(Path("a.py"), 2) == ["g"]
+    assert reach.chosen(Path("a.py"), 4) == ["f"], "nobody names it: tests of that file"
+
+
+def test_tests_on_a_server_are_among_those_that_judge_a_line(reached_lines, monkeypatch):
+    monkeypatch.setattr(reached_lines, "MOST_TESTS", 12)
+    seconds = {f"t{n}": float(n) for n in range(20)}
+    seconds |= {f"t[postgresql-{n}]": 30.0 + n for n in range(4)}
+    lines = {"a.py": {1: [*seconds]}, "b.py": {1: [t for t in seconds if "postgresql" in t]}}
+    chosen = reached_lines.Reached(lines, seconds).chosen(Path("a.py"), 1)
+    assert chosen[:6] == ["t0", "t1", "t2", "t3", "t4", "t5"]
+    assert chosen[-2:] == ["t[postgresql-0]", "t[postgresql-1]"]
+    assert len(chosen) == 12
+
+
 def test_only_test_files_that_changed_are_run_again(reached_lines, monkeypatch, tmp_path):
     monkeypatch.setattr(reached_lines, "ROOT", tmp_path)
     for path in (

@@ -177,6 +177,35 @@ def test_studies_of_before_belong_to_all(lab, tmp_path):
         assert names(bob) == ["old"]
 
 
+def test_a_name_that_was_archived_goes_on_in_ones_own_study_before_that_of_all(lab, tmp_path):
+    def run_and_archive(repository):
+        run_study(repository, 1, "old", ONE)
+        for lease in repository.leases("old"):
+            repository.release_lease(lease)
+        assert repository.archive(repository.study("old")).name == f"old@{len(runs)}"
+
+    with working_in(tmp_path / "alice", lab.url("alice")) as alice:
+        runs = [1]
+        run_and_archive(alice)
+        with lab.connect() as admin:
+            admin.execute("UPDATE studies SET project = 1")
+        runs.append(2)
+        run_and_archive(alice)  # it is that of all, for alice has none
+        with lab.connect() as admin:
+            (own,) = admin.execute("SELECT max(id) FROM projects").fetchone()
+            admin.execute(
+                "INSERT INTO studies (project, name, sql_name, revision, opened, pinned)"
+                " VALUES (%s, 'old', 'study_old_2', 0, 0, 0)", (own,)
+            )  # fmt: skip
+        runs = [1]
+        run_and_archive(alice)
+        with lab.connect() as admin:
+            query = (
+                "SELECT project, (SELECT count(*) FROM versions WHERE study = s.id) FROM studies s"
+            )
+            assert set(admin.execute(query)) == {(1, 2), (own, 1)}
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"uuid": "../x"}', '{"uuid": 7}'])
 def test_a_damaged_file_is_as_none(tmp_path, text):
     (tmp_path / "project.json").write_text(text)

@@ -11,6 +11,7 @@ import sys
 from contextlib import nullcontext
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from record.old import fixture, make_old, same, stamp, value
@@ -307,6 +308,26 @@ def test_what_was_written_meanwhile_is_not_lost(url, monkeypatch):
     _sql(url, "UPDATE experiments SET attempt = attempt - 1 WHERE id = 1")
     maintenance.upgrade_repository(url)
     holds(url)
+
+
+def test_nobody_writes_to_a_server_while_the_two_schemas_are_compared(postgres_url, monkeypatch):
+    make_old(postgres_url, "0003", empty=False)
+    contents, refused = upgrade._contents, []
+
+    def with_another_writer(transaction, *, older):
+        if older:
+            for table in ("experiments", "attempts", "events"):
+                with psycopg.connect(postgres_url) as other:
+                    other.execute("SET lock_timeout = '1ms'")
+                    with pytest.raises(psycopg.errors.LockNotAvailable):
+                        other.execute(f"DELETE FROM {table}")
+                refused.append(table)
+        return contents(transaction, older=older)
+
+    monkeypatch.setattr(upgrade, "_contents", with_another_writer)
+    maintenance.upgrade_repository(postgres_url)
+    assert len(refused) == 3
+    holds(postgres_url)
 
 
 def test_an_old_program_that_has_the_file_open_cannot_write_to_nowhere(tmp_path):

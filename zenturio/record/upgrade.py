@@ -137,8 +137,6 @@ def _upgrade_file(kind: SQLite, store: ArtifactStore, patience: float) -> Path:
         target.replace(path)
         REPLACED()
         _log.info("%s is upgraded; the file of before is %s", path, copy)
-        for ending in ("-wal", "-shm"):
-            target.with_name(target.name + ending).unlink(missing_ok=True)
         _sync(path.parent)
     return copy
 
@@ -231,7 +229,7 @@ def _checkpoint(old: Database, kind: SQLite) -> None:
 
 
 def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

@@ -77,7 +77,8 @@ class Queue:
     ) -> None:
         body = b"sleep 1\0\n"
         name = sha256(body).hexdigest()
-        request = {"contents": [name]}
+        # A request is somebody's own text: what names no file in it is passed over.
+        request = {"contents": [name, 7, "ab", "-" * 64]}
         first, second = (
             repository.submit(token, "a", "s", request, {name: body}).number for token in "xy"
         )
