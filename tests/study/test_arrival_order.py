@@ -31,13 +31,13 @@ BUDGET, SLOTS = 16, 4
 
 
 class Generator:
-    """Makes one experiment of all points with the same even ``n``, unless there are 2 repeats."""
+    """Makes one experiment of all points with the same even ``n``."""
 
     identity = None
 
     def experiment(self, point, repeat):
         n, x, k = point["n"], point["x"], point["k"]
-        salt = f"{n} {(x, k) if n % 2 or self.repeats == 2 else ''}"
+        salt = f"{n} {(x, k) if n % 2 else ''}"
         return experiment(1, {"n": n, "x": x, "k": k}, repeat=repeat, salt=salt)
 
     def keys_of(self, point):
@@ -48,7 +48,9 @@ def outcome_of(made):
     n, x = made.values["n"], made.values["x"]
     if n % 7 == 3:
         return Outcome(made.digest, "failed")
-    return Outcome(made.digest, "ok", metrics={"cost": (n - 20) ** 2 + x + made.repeat / 9})
+    return Outcome(
+        made.digest, "ok", metrics={"cost": (n - 20) ** 2 + x * (n % 2) + made.repeat / 9}
+    )
 
 
 class Record:
@@ -116,6 +118,7 @@ SPEC = SearchSpec("auto", {"candidates": 8}, Budget(BUDGET), seed=5, slots=SLOTS
     ("repeats", "has_keys"),
     [
         pytest.param(1, False, marks=pytest.mark.slow),
+        (2, False),
         (4, False),
         pytest.param(1, True, marks=pytest.mark.slow),
         (2, True),
@@ -131,7 +134,7 @@ def test_a_search_that_is_killed_after_any_result_is_the_one_that_its_record_rep
     assert last.arrivals.left_at is None
     assert bool(killed.taken) == has_keys
     assert len(last.loop.trials) == BUDGET
-    assert repeats == 2 or len(killed.outcomes) < BUDGET * repeats  # some are one experiment
+    assert len(killed.outcomes) < BUDGET * repeats  # some are one experiment
     turns = [run.turn for run in killed.placed]
     assert len(set(turns)) == len(turns)
     followed = sorted(killed.placed, key=lambda run: run.turn)
@@ -300,20 +303,23 @@ def test_what_a_search_begins_with_is_said():
 def test_an_order_that_is_left_says_after_how_many_results():
     runs = [PlacedRun(1, None, 1, block, turn) for turn, block in enumerate((3, 1, 2), 1)]
     order = ArrivalOrder("search", (), runs)
-    assert order.expected == (3, 1)
+    assert order.may_be_next((3, 1))
+    assert not order.may_be_next((1, 1))
     assert order.left_at is None
     assert list(order.take((1, 1), ("a", "of a"))) == []  # it is held until its turn
     assert list(order.take((3, 1), ("c", "of c"))) == [("c", "of c"), ("a", "of a")]
     assert order.position((2, 1)).turn == 3
     assert list(order.leave()) == []
-    assert (order.left_at, order.expected) == (2, None)
+    assert (order.left_at, order.is_waiting) == (2, False)
     assert "for 2 results, and then" in left_order(order)
     # What was not followed takes the turns behind all others, in the order in which it comes.
     assert [order.position(run) for run in ((2, 1), (9, 1), (2, 1))] == [
         RunPosition("search", 2, 4), RunPosition("search", 9, 5), RunPosition("search", 2, 4),
     ]  # fmt: skip
     assert list(order.take((2, 1), ("b", "of b"))) == [("b", "of b")]
-    assert list(order.take((7, 1), ("of others", "of g"))) == [("of others", "of g")]
+    assert list(order.take((7, 1), ("of others", "of g"))) == []  # (9, 1) has a turn before it
+    assert list(order.take((9, 1), ("d", "of d"))) == [("d", "of d"), ("of others", "of g")]
+    assert order.position((8, 1)).turn == 7
     order.leave()
     assert order.left_at == 2
     assert "for 0 results" in left_order(ArrivalOrder("search"))
@@ -324,6 +330,58 @@ def test_an_own_record_is_left_only_once_the_other_search_has_been():
     followed = [PlacedRun(1, None, 1, block, turn) for turn, block in enumerate((1, 2, 3), 1)]
     order = ArrivalOrder("search", own, followed)
     list(order.leave())
-    assert order.expected == (1, 1)
+    assert order.may_be_next((1, 1))
     list(order.leave())
-    assert order.expected is None
+    assert not order.is_waiting
+
+
+def test_runs_without_a_record_take_the_turns_that_no_record_has():
+    runs = [PlacedRun(1, None, 1, block, turn) for block, turn in ((1, 1), (3, 2), (4, 4))]
+    order = ArrivalOrder("search", runs)
+    assert order.has_gaps
+    assert not ArrivalOrder("search", runs[:2]).has_gaps
+    assert list(order.take((4, 1), ("d", "of d"))) == []
+    assert list(order.take((5, 1), ("e", "of e"))) == []  # it equals an earlier one
+    order.expect((2, 1))  # and so does this, which was proposed before it
+    assert list(order.take((3, 1), ("c", "of c"))) == []
+    assert list(order.take((1, 1), ("a", "of a"))) == [("a", "of a"), ("c", "of c")]
+    assert order.is_at_gap
+    assert order.may_be_next((2, 1))
+    assert not order.may_be_next((4, 1))
+    assert list(order.take((2, 1), ("b", "of b"))) == [
+        ("b", "of b"), ("d", "of d"), ("e", "of e"),
+    ]  # fmt: skip
+    assert order.position((6, 1)).turn == 6
+    assert not order.is_at_gap
+
+
+def test_a_run_that_was_expected_from_the_record_and_is_run_takes_the_next_turn():
+    order = ArrivalOrder("search", [PlacedRun(1, None, 1, 1, 1), PlacedRun(1, None, 1, 2, 3)])
+    order.expect((3, 1))
+    assert list(order.take((1, 1), ("a", "of a"))) == [("a", "of a")]
+    assert order.position((3, 1)).turn == 4
+    assert list(order.take((2, 1), ("b", "of b"))) == []
+    assert list(order.take((3, 1), ("c", "of c"))) == []
+    # The record has a gap, which nothing can fill.
+    assert list(order.skip_gap()) == [("b", "of b"), ("c", "of c")]
+    assert order.left_at is None
+
+
+@pytest.mark.parametrize("has_keys", [False, True])
+@pytest.mark.parametrize("repeats", [1, 2, 3])
+@pytest.mark.parametrize(
+    "seed", [pytest.param(s, marks=pytest.mark.slow) for s in (0, 9, 14, 30, 39)]
+)
+def test_kills_of_searches_with_equal_points_change_nothing(seed, repeats, has_keys):
+    spec = replace(SPEC, engine="random", settings={}, seed=seed)
+    killed = Record(has_keys=has_keys)
+    for count in range(1, BUDGET * min(repeats, 2), 3):
+        killed.run(spec, seed=count, kills_after=count, repeats=repeats)
+    last = killed.run(spec, seed=99, repeats=repeats)
+    followed = sorted(killed.placed, key=lambda run: run.turn)
+    assert len({run.turn for run in followed}) == len(followed)
+    replayed = Record()
+    again = replayed.run(spec, seed=1234, followed=followed, repeats=repeats)
+    assert last.arrivals.left_at is again.arrivals.left_at is None
+    assert again.loop.trials == last.loop.trials
+    assert sorted(replayed.placed) == sorted(killed.placed)

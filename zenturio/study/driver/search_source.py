@@ -261,70 +261,130 @@ ArrivedRun = tuple[Experiment, Outcome] | CachedRun
 class ArrivalOrder:
     """The order in which a search is told of outcomes: a recorded one first, then as they arrive.
 
-    An outcome that comes earlier than recorded is held until it is its turn. Each run is known by
-    the number of its trial, from 1, and by its repeat.
+    Each run is known by the number of its trial, from 1, and by its repeat, and has a turn. An
+    outcome that comes earlier than its turn is held. Runs that are not recorded take a turn, too:
+    those that are one experiment with an earlier one, and those that another study ran. So a turn
+    that no record has is that of the first of these that can have it.
     """
 
     def __init__(
         self, name: str, recorded: Iterable[PlacedRun] = (), followed: Iterable[PlacedRun] = ()
     ) -> None:
         """*recorded* are results of this search, *followed* those of the one that it repeats."""
+        followed = tuple(followed)
         self._name = name
         self._recorded = {(run.block, run.repeat): run.turn for run in recorded}
         self._turns = {(run.block, run.repeat): run.turn for run in followed} | self._recorded
         # A result that was recorded before its turn came is not one of the first.
         self._expected = deque(sorted(self._turns, key=self._turns.__getitem__))
-        self._next_turn = max(self._turns.values(), default=0) + 1
+        self._last_turn = max(self._turns.values(), default=0)
+        self._last_followed = max((run.turn for run in followed), default=0)
+        self._turn = 0
+        """The turn of the outcome that counted last."""
+        self._whole_from = 0
+        """Up to this turn, those that no record has are of no run."""
         self._held: dict[tuple[int, int], ArrivedRun] = {}
+        self._unplaced: dict[tuple[int, int], ArrivedRun | None] = {}
+        """Outcomes that are not recorded with a turn; None for one that is being looked up."""
+        self._earlier: dict[tuple[int, int], tuple[int, int]] = {}
+        """Of runs that equal an earlier one, which counts before them: that one."""
+        self.has_gaps = len(self._turns) < self._last_turn
+        """Whether runs that are not recorded took turns."""
         self.left_at: int | None = None
         """After how many outcomes the recorded order could not be followed; None if it could."""
         self._followed = 0
 
     @property
-    def expected(self) -> tuple[int, int] | None:
-        """The run whose outcome is next; None where they are taken as they come."""
-        return self._expected[0] if self._expected else None
+    def is_waiting(self) -> bool:
+        """Whether outcomes that arrive may be held, since another one is next."""
+        return bool(self._expected)
+
+    def may_be_next(self, run: tuple[int, int]) -> bool:
+        """Return whether the outcome of *run* can be the one that is waited for."""
+        if self.is_at_gap:
+            return run not in self._turns
+        return self._expected[0] == run
 
     def position(self, run: tuple[int, int]) -> RunPosition:
         """Return the place of a run whose outcome is to be recorded; the same when asked again."""
         if run not in self._turns:
-            self._turns[run] = self._next_turn
-            self._next_turn += 1
+            self._unplaced.pop(run, None)
+            self._assign(run)
         return RunPosition(self._name, run[0], self._turns[run])
 
     def take(self, run: tuple[int, int], arrived: ArrivedRun) -> Iterator[ArrivedRun]:
         """Take in an outcome; yield those whose turn it is now."""
-        if run not in self._turns:  # another study recorded it before it was proposed here
-            yield arrived
-            return
-        self._held[run] = arrived
+        if run in self._turns:
+            self._held[run] = arrived
+        else:
+            self._unplaced[run] = arrived
         yield from self._released()
 
+    def expect(self, run: tuple[int, int]) -> None:
+        """Expect the outcome of *run*, which equals one that counted, from the record."""
+        if run not in self._turns:
+            self._unplaced[run] = None
+
     def follow(self, earlier: tuple[int, int], run: tuple[int, int]) -> None:
-        """Let *run* count right behind *earlier*, if that one waits for its turn."""
-        if earlier in self._held and earlier in self._expected and run not in self._turns:
-            self._turns[run] = self._turns[earlier]
-            self._expected.insert(self._expected.index(earlier) + 1, run)
+        """Let *run*, which equals *earlier*, count after that, if that one waits for its turn."""
+        if earlier in self._held:
+            self._earlier[run] = earlier
+
+    def skip_gap(self) -> Iterator[ArrivedRun]:
+        """Let no run have the turns before the next recorded one; as `take`."""
+        self._whole_from = self._turns[self._expected[0]] - 1
+        yield from self._released()
 
     def leave(self) -> Iterator[ArrivedRun]:
         """Follow the other search no longer, nor this one's record if that is all; as `take`."""
         if self.left_at is None:
             self.left_at = self._followed
         unrecorded = [run for run in self._expected if run not in self._recorded]
-        dropped = set(unrecorded or self._expected)
-        for run in dropped - self._held.keys():
+        dropped = set(unrecorded or self._expected) - self._held.keys()
+        for run in dropped:
             del self._turns[run]
         self._expected = deque(run for run in self._expected if run not in dropped)
+        self._whole_from = self._last_followed if unrecorded else self._last_turn
         yield from self._released()
 
+    @property
+    def is_at_gap(self) -> bool:
+        """Whether the next turn is one that no record has."""
+        next_turn = max(self._turn, self._whole_from) + 1
+        return bool(self._expected) and self._turns[self._expected[0]] > next_turn
+
+    def _assign(self, run: tuple[int, int]) -> None:
+        self._last_turn += 1
+        self._turns[run] = self._last_turn
+        self._expected.append(run)
+
     def _released(self) -> Iterator[ArrivedRun]:
-        while self._held:
-            run = self._expected[0] if self._expected else next(iter(self._held))
+        while True:
+            if not self._expected:
+                self._turn = self._last_turn
+            if not self._expected or self.is_at_gap:
+                free = [r for r in self._unplaced if self._earlier.get(r) not in self._held]
+                if not free:
+                    return
+                # Of a later trial, which may have been proposed earlier than when it was recorded,
+                # no outcome comes before those of trials that were proposed by then.
+                run = min(free)
+                outcome = self._unplaced[run]
+                if outcome is None:
+                    return
+                del self._unplaced[run]
+                self._held[run] = outcome
+                if self._expected:
+                    self._turns[run] = max(self._turn, self._whole_from) + 1
+                    self._expected.appendleft(run)
+                else:
+                    self._assign(run)
+            run = self._expected[0]
             if run not in self._held:
                 return
-            if self._expected:
-                self._expected.popleft()
-                self._followed += 1
+            self._expected.popleft()
+            self._turn = self._turns[run]
+            self._followed += 1
             yield self._held.pop(run)
 
 
@@ -425,9 +485,10 @@ class SearchSource:
         """Of the experiments that are not complete, by their identity."""
         self._twins: dict[str, list[Experiment]] = {}
         """Experiments that are one, by digest; the first of them is run."""
-        self._held_digests: dict[Point, dict[str, int]] = {}
-        """Of each point whose cached runs wait for their turn: the repeats by their digests, which
-        are computed when an experiment is made meanwhile, for it may be one of them."""
+        self._counted: set[str] = set()
+        """Digests of runs that counted, where the order of arrival matters."""
+        self._cached_runs: dict[str, tuple[int, int]] = {}
+        """Cached runs that may wait for their turn, by the digest of their experiment."""
         self._confirmation = confirmation
         """Measures the leading points again when the search is over."""
         self._confirming: dict[int, tuple[Experiment, Point]] = {}
@@ -518,19 +579,36 @@ class SearchSource:
     def _count(self, arrived: ArrivedRun) -> None:
         """Take in a run whose turn it is."""
         if not isinstance(arrived, CachedRun):
-            self._complete_twins(*arrived)
+            experiment, outcome = arrived
+            if self._is_first(experiment):
+                self._complete_twins(experiment, outcome)
+            else:
+                self._complete(experiment, outcome)
             return
         pending = self._away[arrived.point]
         pending.runs.complete_cached()
         if arrived.scores is not None:
             pending.scores.append(arrived.scores)
-        if pending.runs.has_all:
-            del self._held_digests[arrived.point]
         self._go_on_all(arrived.point)
 
+    def _is_first(self, experiment: Experiment) -> bool:
+        """Return whether *experiment* is the one of its twins that is run."""
+        return next(iter(self._twins.get(experiment.digest, ())), None) is experiment
+
     def _complete_twins(self, experiment: Experiment, outcome: Outcome) -> None:
-        for twin in self._twins.pop(experiment.digest, [experiment]):
-            self._complete(twin, outcome)
+        first, *others = self._twins.pop(experiment.digest, [experiment])
+        order = self.arrivals
+        if order is None or not self._points.keys() >= {id(twin) for twin in others}:
+            for twin in (first, *others):
+                self._complete(twin, outcome)
+            return
+        self._counted.add(experiment.digest)
+        for twin in others:
+            order.expect(self._run(twin))
+        self._complete(first, outcome)
+        for twin in others:
+            for arrived in order.take(self._run(twin), (twin, outcome)):
+                self._count(arrived)
 
     def _complete(self, experiment: Experiment, outcome: Outcome) -> None:
         if self._confirmation and id(experiment) in self._confirming:
@@ -625,23 +703,24 @@ class SearchSource:
             self._tell(number, scores, repeats)
             return
         self._away[point] = pending = _PendingPoint([number], PointRuns(self._repeat))
-        self._held_digests[point] = {}
         for _ in repeats:
             pending.runs.propose()
+        if self.arrivals.has_gaps:  # an experiment that is made later may be one of these
+            for repeat in self._repeat.numbers:
+                digest = self._generator.experiment(point, repeat).digest
+                self._cached_runs.setdefault(digest, (number + 1, repeat))
         for repeat, scored in enumerate(repeats, 1):
             for arrived in self.arrivals.take((number + 1, repeat), CachedRun(point, scored)):
                 self._count(arrived)
 
-    def _follow_twin(self, experiment: Experiment) -> None:
-        """Let *experiment* count behind a cached run that it equals and that waits for its turn."""
+    def _expect_twin(self, experiment: Experiment) -> None:
+        """Let *experiment*, if it equals an earlier run, count from the record, and after that."""
         assert self.arrivals is not None
-        for point, digests in self._held_digests.items():
-            numbers = self._repeat.numbers
-            for number in () if digests else numbers:
-                digests[self._generator.experiment(point, number).digest] = number
-            if experiment.digest in digests:
-                earlier = self._away[point].numbers[0] + 1, digests[experiment.digest]
-                self.arrivals.follow(earlier, self._run(experiment))
+        earlier = self._cached_runs.get(experiment.digest)
+        if earlier is not None or experiment.digest in self._counted:
+            self.arrivals.expect(self._run(experiment))
+        if earlier is not None:
+            self.arrivals.follow(earlier, self._run(experiment))
 
     def _confirm(self, confirmation: Confirmation) -> bool:
         """Make the next round of a confirmation; return whether there is one."""
@@ -656,8 +735,8 @@ class SearchSource:
         twins = self._twins.setdefault(experiment.digest, []) if self.has_twins else []
         twins.append(experiment)
         if twins[0] is experiment:
-            if self._held_digests and self.has_twins and id(experiment) in self._points:
-                self._follow_twin(experiment)
+            if self.arrivals is not None and id(experiment) in self._points:
+                self._expect_twin(experiment)
             self._ready.append(experiment)
             self._made += 1
 
@@ -676,14 +755,16 @@ class SearchSource:
         """Return whether the recorded order just turned out to be that of another search.
 
         All that can be proposed is pending: so is the run whose outcome arrived next, if the
-        engine and the results are those of before.
+        engine and the results are those of before. Turns of no run, which a search leaves that was
+        interrupted after it left an order, are skipped.
         """
         order = self.arrivals
-        if order is None or order.expected is None or self.loop.is_over:
+        if order is None or not order.is_waiting or self.loop.is_over:
             return False
-        if any(self._run(run) == order.expected for run, _ in self._points.values()):
+        in_flight = (run for run, _ in self._points.values() if self._is_first(run))
+        if any(order.may_be_next(self._run(run)) for run in in_flight):
             return False
-        for arrived in order.leave():
+        for arrived in order.skip_gap() if order.is_at_gap else order.leave():
             self._count(arrived)
         return True
 
