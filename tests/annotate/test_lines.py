@@ -110,6 +110,7 @@ def test_a_directive_is_a_comment_of_its_own(name, line):
         ("a.f90", "n = 1 ! ZEN$ A", 1, "behind code"),
         ("a.c", "n = ZEN$;", 1, "behind code"),
         ("a.ini", "n = 1 ; ZEN$ A", 1, "behind code"),
+        ("a.pov", "#declare n = 5; //ZEN$ A", 1, "behind code"),
         ("a.py", "// ZEN$ A", 1, "// begins no comment"),
         ("a.py", "## ZEN$ A", 1, "does not stand right behind"),
         ("a.json", "// ZEN$ A", 1, "data files have no comments"),

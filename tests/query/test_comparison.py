@@ -354,6 +354,35 @@ def test_a_condition_that_nothing_meets_names_the_values_that_there_are(sqlite):
         compare_studies(sqlite, "s", "bad", "wtime")
 
 
+def counted(values, *, declared=True):
+    """A study with a metric that is a count: its values by n."""
+    frame = pd.DataFrame(
+        [{"n": n, "repeat": 1, "status": "ok", "round": 1, "host": "here", "started": 0.0,
+          "ended": 1.0, "sweeps": value} for n, value in values]
+    )  # fmt: skip
+    frame.attrs = {"study": f"s{len(values)}{declared}", "units": {}, "parameters": ["n"]}
+    frame.attrs["exact"] = declared
+    return frame
+
+
+def test_exact_values_need_no_blocks():
+    old = counted([(1, 60), (2, 128), (3, 301)])
+    found = compare(old, counted([(1, 60), (2, 120), (3, 302), (4, 9)]), "sweeps")
+    assert verdicts(found) == ["same", "less", "more"]
+    assert found.pairs[1].interval == pytest.approx((120 / 128, 120 / 128))
+    assert found.overall.verdict == "differs"
+    assert "3 points: 1 same, 1 less, 1 more" in found.summary
+    same = compare(old, counted([(1, 60), (2, 128), (3, 301), (4, 9)]), "sweeps")
+    assert same.overall.verdict == "same"
+
+
+def test_exact_values_that_repeats_belie_are_as_unclear_as_any():
+    old, new = counted([(1, 60), (1, 61), (2, 5)]), counted([(1, 60), (2, 5)])
+    assert verdicts(compare(old, new, "sweeps")) == ["unclear (not interleaved)", "same"]
+    new = counted([(1, 60), (2, 5)], declared=False)
+    assert verdicts(compare(old, new, "sweeps")) == ["unclear (not interleaved)"] * 2
+
+
 def disturbing(effect, seed, blocks=20):
     """Equal versions, of which a run of the new one makes the next run slower by *effect*."""
     old, new = interleaved(seed=seed, blocks=blocks)

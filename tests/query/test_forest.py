@@ -103,6 +103,17 @@ def test_parameters_without_effect_are_rarely_said_to_matter():
     assert wrong <= 4  # of 40, at 95%
 
 
+def test_what_a_poor_model_does_not_see_is_not_said_not_to_matter():
+    """The sign of a product is a riddle to trees; a alone makes for a third of the variance."""
+    rng = np.random.default_rng(2)
+    x = rng.uniform(-1, 1, (300, 5))
+    y = x[:, 0] + 0.75 * np.sign(x[:, 1:].prod(axis=1))
+    found = forest_shares(table(dict(zip("abcde", x.T, strict=True)), y), "y")
+    assert forest_module.SOME_SKILL < found.explained < forest_module.MUCH_SKILL
+    verdicts = {share.parameter: share.verdict for share in found.shares}
+    assert verdicts == dict.fromkeys("bcde", UNKNOWN) | {"a": "yes"}
+
+
 def test_texts_inactive_parameters_and_the_best_value_are_read_off_the_dependence():
     rng = np.random.default_rng(0)
     solver = rng.choice(["cg", "gmres", "jacobi"], 120)

@@ -15,6 +15,7 @@ from zenturio.study.driver import progress as module
 from zenturio.study.driver.experiment_source import select_points
 from zenturio.study.driver.progress import (
     BestScore,
+    MetricCheck,
     ProgramHistory,
     RateMeter,
     RepeatCheck,
@@ -358,3 +359,72 @@ def test_the_end_of_a_run_says_that_repeats_differ(tmp_path, monkeypatch):
     assert [remark.split(" (")[0] for remark in summary.remarks] == [
         "repeats of one point differ in cost"
     ]
+
+
+# Metrics that are likely not what they should be
+
+
+def metric_check(tmp_path, *metrics):
+    lines = [f"#ZEN$ METRIC {metric}" for metric in metrics]
+    program = "\n".join(["#ZEN$ ASSIGN n = { 1:20 }", '#ZEN$ RUN "python3 study.py"', *lines])
+    (tmp_path / "study.py").write_text(program + "\n")
+    return MetricCheck(scan([tmp_path / "study.py"]))
+
+
+def seen(check, stdout=b"", *, points=20, **metrics):
+    """What is said while experiments end, each with what *metrics* make of its point."""
+    said = []
+    for n in range(1, points + 1):
+        result = outcome(experiment(n), metrics={name: of(n) for name, of in metrics.items()})
+        result = replace(result, stdout=Log(stdout, b"", len(stdout)))
+        said += check.see(experiment(n, {"n": n}), result)
+    return said
+
+
+RAYS = b"Rays: 900\nReflected Rays: 30\nRefracted Rays: 5\n"
+
+
+def test_a_pattern_that_matches_behind_different_words_is_told_once(tmp_path):
+    check = metric_check(tmp_path, r'rays FROM stdout REGEX "Rays: (\d+)"')
+    (remark,) = seen(check, RAYS)
+    assert remark == (
+        'rays: its pattern matches behind "" (900), "Reflected" (30), "Refracted" (5); the last'
+        " match counts: begin the pattern with ^ or more words, or write TAKE last if that is meant"
+    )
+
+
+@pytest.mark.parametrize(
+    ("metric", "stdout"),
+    [
+        (r'rays FROM stdout REGEX "^Rays: (\d+)"', RAYS),
+        (r'rays FROM stdout REGEX "Rays: (\d+)" TAKE last', RAYS),
+        (r'rays FROM stdout REGEX "Rays: (\d+)" TAKE first', RAYS),
+        (r'loss FROM stdout REGEX "loss (\S+)"', b"epoch 1: loss 0.5\nepoch 2: loss 0.4\n"),
+        (r'loss FROM stdout REGEX "loss (\S+)"', b"first loss 0.5\nlast loss 0.5\n"),
+    ],
+)
+def test_a_pattern_whose_last_match_is_likely_meant_is_left_in_peace(metric, stdout, tmp_path):
+    assert seen(metric_check(tmp_path, metric), stdout) == []
+
+
+def test_metrics_that_no_point_changes_are_told_in_the_end(tmp_path):
+    both = r'peak FROM stdout REGEX "p(\d+)"', r'width FROM stdout REGEX "w(\d+)"'
+    check = metric_check(tmp_path, *both)
+    seen(check, peak=lambda n: 3.0, width=lambda n: math.nan)
+    (remark,) = check.conclude()
+    assert remark == (
+        "peak, width are the same in all 20 experiments: does the program read what varies?"
+        " zen diff compares two of them"
+    )
+
+
+@pytest.mark.parametrize(
+    ("points", "is_overlooked", "width"),
+    [(20, False, lambda n: n == 20), (7, False, lambda n: 1), (20, True, lambda n: 1)],
+)
+def test_metrics_that_may_change_are_left_in_peace(points, is_overlooked, width, tmp_path):
+    check = metric_check(tmp_path, r'width FROM stdout REGEX "w(\d+)"')
+    seen(check, points=points, width=width)
+    if is_overlooked:
+        check.overlook()
+    assert list(check.conclude()) == []

@@ -219,6 +219,9 @@ class _LineSearch:
             if not re.search(r"\w", between):
                 message = f"{MARK} does not stand right behind {text[: at - len(between)].strip()}"
                 self._warn(place, message, "nothing but white space may stand between them")
+            elif self.dialect is UNKNOWN and _SECOND_OPENER.search(between):
+                # What a # begins in a file of an unknown kind may be code: #declare n = 5;
+                self._warn(place, f"{MARK} behind code is not a directive", _WHOLE_LINE)
         elif foreign := UNKNOWN.head.match(text):
             self._foreign(place, foreign)
         elif (sign := text[:at].strip()) and not re.search(r"\w", sign):
@@ -260,6 +263,11 @@ class _LineSearch:
 
     def _warn(self, place: Place, message: str, hint: str = "") -> None:
         self.diagnostics.append(Diagnostic(message, place, hint, "warning"))
+
+
+_SIGNS = "|".join(re.escape(opener) for opener in UNKNOWN.openers if not opener.isalpha())
+_SECOND_OPENER = re.compile(rf"\s(?:{_SIGNS})\s*$")
+"""An opener in front of the mark, within what seems to be a comment."""
 
 
 def _starts(lines: tuple[str, ...]) -> list[int]:

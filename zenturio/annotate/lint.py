@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from time import time_ns
 
@@ -317,12 +317,12 @@ def _in_strings(inside: list[Replacement], *, in_code: bool) -> Diagnostic:
 
 
 def overwritten(application: Application) -> Iterator[Diagnostic]:
-    """An ASSIGN whose variable the next line sets again, so that no value has an effect."""
+    """An ASSIGN whose variable a later line sets again, so that no value has an effect."""
     for file in application.files:
         directives = {n for line in file.lines for n in range(line.first, line.last + 1)}
         for assignment in file.assignments:
-            number = _next_code(file, assignment.line.last + 1, directives)
-            if number is None or not _sets(assignment, file.source.lines[number]):
+            number = _sets_again(file, assignment, directives)
+            if number is None:
                 continue
             body = assignment.line.body
             message = f"line {number + 1} sets {assignment.target} again: no value has an effect"
@@ -331,22 +331,56 @@ def overwritten(application: Application) -> Iterator[Diagnostic]:
             yield Diagnostic(message, place, hint, severity="warning")
 
 
-def _next_code(file: Annotated, start: int, directives: set[int]) -> int | None:
-    """The next line, from *start* on, that is no directive and not empty."""
-    lines = file.source.lines
-    code_lines = (n for n in range(start, len(lines)) if n not in directives and lines[n].strip())
-    return next(code_lines, None)
+_SECTION = re.compile(r"\s*(?:\[|&|/\s*$|[})]|</|(?:begin|end)\b)", re.IGNORECASE)
+"""What begins or ends a part of a file in which a name may be another variable."""
+_WITHOUT_ORDER = frozenset({"spice"})
+"""Languages in which the last value of a name counts for uses before it, too."""
 
 
-def _sets(assignment: Assignment, line: str) -> bool:
+def _sets_again(file: Annotated, assignment: Assignment, directives: set[int]) -> int | None:
+    """The line behind the directive that sets its target again before anything reads it.
+
+    A line further down counts only in the block of the directive, and as deep as it: in another
+    block it may not be reached, or may set another variable of that name.
+    """
+    lines, indent = file.source.lines, len(assignment.line.indent)
+    used = re.compile(rf"(?<!\w){re.escape(assignment.target)}(?!\w)")
+    is_next = True
+    for number in range(assignment.line.last + 1, len(lines)):
+        text = lines[number]
+        if number in directives or not text.strip():
+            continue
+        depth = len(text) - len(text.lstrip())
+        if (is_next or depth == indent) and _sets(file, assignment, text):
+            return number
+        is_next = False
+        if depth < indent or (_SECTION.match(text) and not (indent and text.strip()[0] in "})")):
+            return None
+        is_comment = file.dialect.head.match(text) is not None
+        if used.search(text) and not is_comment and file.dialect.name not in _WITHOUT_ORDER:
+            return None
+    return None
+
+
+def _sets(file: Annotated, assignment: Assignment, line: str) -> bool:
     """Whether a line gives the target another value, and does not use the one that it has."""
     target = re.escape(assignment.target)
     name = rf"[$]?(?<!\w){target}(?!\w)"
     match = re.match(
         rf"\s*(?:(?:\w[\w ]*[ \t*&])?{name}\s*(?:=(?![=~])|:=|<-)|{name}\s*:(?![:=]))",
         without_end(line),
-    )
+    ) or _as_written(file, assignment).match(line)
     return match is not None and not re.search(rf"(?<!\w){target}(?!\w)", line[match.end() :])
+
+
+def _as_written(file: Annotated, assignment: Assignment) -> re.Pattern[str]:
+    """Matches the beginning of a line such as the directive writes: ``.param c =``."""
+    words = re.findall(r"\w+|[^\w\s]", file.dialect.around(assignment.target)[0])
+    text = re.escape(words[0]) if words else "(?!)"
+    for before, word in pairwise(words):
+        is_name = before[-1].isalnum() and word[0].isalnum()
+        text += (r"\s+" if is_name else r"\s*") + re.escape(word)
+    return re.compile(rf"\s*{text}(?![\w=])" if text[-1:].isalnum() else rf"\s*{text}(?!=)")
 
 
 def unlike(application: Application) -> Iterator[Diagnostic]:

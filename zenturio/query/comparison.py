@@ -1,8 +1,9 @@
 """Two versions side by side: how much one metric differs, and whether that is more than noise.
 
-A verdict needs runs that were interleaved: see `interleaved_pairs`. Each point gets an interval at
-level alpha / points (Bonferroni), so that intervals and words agree and at most 5% of comparisons
-of equal programs have any wrong word; the word of all points together has 5% of its own.
+A verdict needs runs that were interleaved: see `interleaved_pairs`. Of values that both versions
+declare EXACT, one run of each tells. Each point gets an interval at level alpha / points
+(Bonferroni), so that intervals and words agree and at most 5% of comparisons of equal programs have
+any wrong word; the word of all points together has 5% of its own.
 """
 
 from __future__ import annotations
@@ -60,6 +61,9 @@ FEWEST_PAIRS = 4
 MARGIN = 0.02
 """Ratios within 1.02 and 1 / 1.02 are the same."""
 NOT_INTERLEAVED = "unclear (not interleaved)"
+EQUAL = "same"
+DIFFERS = "differs"
+"""Of exact values: more at some points, and less or the same at others."""
 DISTURBED = "unclear (a run disturbs the next)"
 SETTLE_HINT = (
     "runs that follow a run of the other version differ from those that follow their own: zen"
@@ -92,7 +96,8 @@ class VersionPair:
     interval: Interval | None
     """Where that lies; None where there are too few blocks to say."""
     verdict: str
-    """faster, slower, more, less, same (within 2%), or unclear, with the reason."""
+    """faster, slower, more, less, same (within 2%), or unclear, with the reason; of a metric that
+    both declare EXACT: more, less or same, and differs of all points together."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +164,7 @@ class Comparison:
         counts = ", ".join(f"{count:,} {verdict}" for verdict, count in self.counts.items())
         lines = [f"conditions differ: {line}" for line in self.conditions]
         lines += [self.headline, f"{amount(len(self.pairs), 'point')}: {counts}"]
-        if any(not pair.verdict.startswith("unclear") for pair in self.pairs):
+        if any(pair.blocks and not pair.verdict.startswith("unclear") for pair in self.pairs):
             lines[-1] += f"; at most {1 - self.confidence:.0%} that any of these words is wrong"
         if self.by_processor is not None:
             lines.append(f"{self.by_processor.headline}: without waiting, input and output")
@@ -330,6 +335,8 @@ def compare_studies(
             )  # fmt: skip
         if frame.empty and condition is not None:
             raise _nothing_selected(repository, name, condition, choice, outside=outside)
+        measures = repository.definition(name).metrics
+        frame.attrs["exact"] = any(field.name == metric and field.exact for field in measures)
         frames.append(frame)
     comparison = compare(frames[0], frames[1], metric, on=on, margin=margin, plan=plan)
     comparison = replace(
@@ -427,6 +434,8 @@ def compare(
     blocks = _blocks(first, second, metric, chosen, shared, points)
     judged = [pairs for pairs, _ in blocks.values() if pairs]
     judge = _Judge(sides, str(first.attrs.get("units", {}).get(metric, "")), margin, plan, judged)
+    # Both studies declare so: then no noise is in the values, and any two runs tell.
+    judge.is_exact = bool(first.attrs.get("exact") and second.attrs.get("exact"))
     judge.disturbance = judge.carry_over(judged)
     alpha = 1 - confidence
     pairs = tuple(judge.point(p, *blocks[p], alpha / max(len(judged), 1)) for p in points)
@@ -503,6 +512,8 @@ class _Judge:
         self._reached = max((block for pairs in judged for _, block in pairs), default=0)
         self.disturbance = 0.0
         """How much a run of one version may have changed the next run."""
+        self.is_exact = False
+        """Whether the metric is declared to be the same in each run."""
 
     def carry_over(self, judged: Sequence[BlockPairs]) -> float:
         """Return by how much pairs differ by the version that ran before them; 0 if by chance."""
@@ -527,6 +538,13 @@ class _Judge:
         runs = [side.runs[point] for side in self._sides]
         first, second = (median(side.values) for side in runs)
         repeats = (len(runs[0]), len(runs[1]))
+        values = [set(side.values) for side in runs]
+        if self.is_exact and all(len(distinct) == 1 for distinct in values):
+            word = EQUAL if first == second else self._words[first < second]
+            value = second / first if self.is_ratio else second - first
+            return VersionPair(
+                point, first, second, repeats, 0, value, Interval(value, value), word
+            )
         if not blocks:
             word = f"unclear (differs by {', '.join(differing)})" if differing else NOT_INTERLEAVED
             value = second / first if self.is_ratio else second - first
@@ -547,7 +565,8 @@ class _Judge:
         common = [b for b in blocks[0] if all(b in point for point in blocks)] if blocks else []
         if not common:
             words = {pair.verdict for pair in pairs if not pair.blocks}
-            word = words.pop() if len(words) == 1 else "unclear"
+            is_known = not any(word.startswith("unclear") for word in words)
+            word = words.pop() if len(words) == 1 else DIFFERS if is_known else "unclear"
             values = [pair.value for pair in pairs if pair.value is not None]
             value = float(np.mean(np.log(values) if self.is_ratio else values))
             value = math.exp(value) if self.is_ratio else value

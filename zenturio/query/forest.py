@@ -52,6 +52,8 @@ MOST_PAIRED = 10
 """Parameters whose pairs have shares: those with the largest total shares."""
 SOME_SKILL = 0.1
 """A forest that explains less of the variance of points that it did not see has no shares."""
+MUCH_SKILL = 0.5
+"""One that explains less cannot say that a parameter does not matter: it may in what is left."""
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 Reals = np.ndarray[Any, np.dtype[np.float64]]
@@ -314,7 +316,7 @@ def _analysed(
     trees = _best_forest(grower, rng)
     variance = float(y.var())
     explained = 1 - _error(trees, y) / variance if variance else 0.0
-    verdicts = _verdicts(grower, trees, rng, sure=explained >= SOME_SKILL)
+    verdicts = _verdicts(grower, trees, rng, explained)
     samples = [_tree_shares(tree, sizes) for tree in trees]
     usable = [sample for sample in samples if sample is not None]
     nothing = [np.zeros(len(bins))]
@@ -372,7 +374,7 @@ def _error(trees: Sequence[_Tree], y: Reals) -> float:
 
 
 def _verdicts(
-    grower: _Grower, trees: Sequence[_Tree], rng: np.random.Generator, *, sure: bool
+    grower: _Grower, trees: Sequence[_Tree], rng: np.random.Generator, explained: float
 ) -> list[Verdict]:
     """Return of each parameter whether it matters, by points that trees did not see.
 
@@ -409,8 +411,10 @@ def _verdicts(
         if centre - half > LEAST:
             verdicts.append("yes")
         else:
-            # Without any skill, no effect on the predictions says nothing about the metric.
-            verdicts.append("no" if sure and centre + half < NEGLIGIBLE else UNKNOWN)
+            # The variance that is not predicted goes with parameters as the predicted one does.
+            most = (centre + half) / max(explained, SOME_SKILL)
+            is_no = explained >= MUCH_SKILL and most < NEGLIGIBLE
+            verdicts.append("no" if is_no else UNKNOWN)
     return verdicts
 
 

@@ -7,6 +7,7 @@ import re
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from time import monotonic, time
 from typing import Any
 
@@ -20,6 +21,7 @@ from zenturio.experiment.experiment import SUCCEEDED, log_end, missing_names, mi
 from zenturio.experiment.identity import file_digest
 from zenturio.expression import Expression, Value
 from zenturio.record import Repository
+from zenturio.regular_expressions import SlowPatternError, compile_bytes_pattern
 from zenturio.study.study_definition import ArchivedStudy
 
 # Cached results: which count, with which programs, and what is said of the others
@@ -486,6 +488,98 @@ def _is_measurement(metric: Metric) -> bool:
     )
 
 
+# Metrics that are likely not what they should be
+
+_SAME = 8
+"""Points at which all metrics are the same before that is worth a remark."""
+_MATCHES = 10_000
+"""Matches of a pattern in one output that are looked at."""
+
+
+class MetricCheck:
+    r"""Finds metrics that the first output has in several meanings, and those that never change.
+
+    ``rays: (\d+)`` matches in "Rays: 9" and in "Reflected Rays: 3", and the last match counts.
+    """
+
+    def __init__(self, application: Application) -> None:
+        self._names = [metric.name for metric in application.metrics if metric.formula is None]
+        self._patterns = [metric for metric in application.metrics if _takes_last_match(metric)]
+        self._points: set[tuple[Value, ...]] = set()
+        self._first: tuple[MetricValue | None, ...] = ()
+        self._seen = 0
+        self._is_over = not self._names
+
+    def overlook(self) -> None:
+        """Some have succeeded that it does not see: nothing can be said of all."""
+        self._is_over = True
+
+    def see(self, experiment: Experiment, outcome: Outcome) -> Iterator[str]:
+        """Learn of one that succeeded; yield what is to be said of its output, once."""
+        patterns, self._patterns = self._patterns, []
+        for metric in patterns:
+            log = outcome.stdout if metric.source == "stdout" else outcome.stderr
+            # Of an output that was cut nobody knows what its middle holds.
+            if log.size == len(log.head) + len(log.tail):
+                yield from _several_meanings(metric, log.head + log.tail)
+        if not self._is_over:
+            values = tuple(outcome.metrics.get(name) for name in self._names)
+            self._first = self._first or values
+            self._seen += 1
+            self._is_over = repr(values) != repr(self._first)  # NaN is not equal to itself
+            if len(self._points) < _SAME:
+                self._points.add(tuple(experiment.values.values()))
+
+    def conclude(self) -> Iterator[str]:
+        """Say so if no metric distinguishes the experiments."""
+        values = [value for value in self._first if isinstance(value, int | float | str)]
+        if not self._is_over and values and len(self._points) >= _SAME:
+            names = ", ".join(self._names[:5])
+            verb = "is" if len(self._names) == 1 else "are"
+            yield (
+                f"{names} {verb} the same in all {self._seen:,} experiments: does the program read"
+                " what varies? zen diff compares two of them"
+            )
+
+
+def _takes_last_match(metric: Metric) -> bool:
+    """Whether a pattern is looked for anywhere in a line, and nobody said which match counts."""
+    is_said = metric.place is not None and re.search(r"\bTAKE\b", metric.place.text, re.IGNORECASE)
+    return (
+        metric.regex is not None
+        and metric.source in ("stdout", "stderr")
+        and metric.take == "last"
+        and not is_said
+        and not metric.regex.startswith("^")
+    )
+
+
+def _several_meanings(metric: Metric, content: bytes) -> Iterator[str]:
+    """What is to be said where matches with different values stand behind different words."""
+    pattern = compile_bytes_pattern("(?m)" + (metric.regex or ""))
+    index = pattern.groupindex.get(metric.name.encode()) or min(pattern.groups, 1)
+    value_by_words: dict[str, str] = {}
+    try:
+        for match in islice(pattern.finditer(content), _MATCHES):
+            line = content[content.rfind(b"\n", 0, match.start()) + 1 : match.start()]
+            # A number in front counts something: "step 1 loss" has the meaning of "step 2 loss".
+            words = " ".join(re.findall(r"[^\W\d]+", line.decode("utf-8", "replace")))
+            group = match.group(index)
+            value_by_words[words] = (group or b"").decode("utf-8", "replace")
+    except SlowPatternError:
+        return
+    if len(value_by_words) > 1 and len(set(value_by_words.values())) > 1:
+        behind = ", ".join(f'"{words}" ({value})' for words, value in value_by_words.items())
+        yield (
+            f"{metric.name}: its pattern matches behind {_cut(behind)}; the last match counts:"
+            " begin the pattern with ^ or more words, or write TAKE last if that is meant"
+        )
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= 120 else text[:117] + "..."
+
+
 LINES = 5
 """Of the end of what a failed experiment said."""
 
@@ -502,11 +596,13 @@ class RunCounts:
         *,
         is_one_machine: bool = False,
         repeat_check: RepeatCheck | None = None,
+        metric_check: MetricCheck | None = None,
     ) -> None:
         self._study = study
         self._slots = slots
         self._is_one_machine = is_one_machine
         self._repeat_check = repeat_check
+        self._metric_check = metric_check
         self._meter = RateMeter()
         self._best = BestScore(goals)
         self._failures: dict[str, FailureGroup] = {}
@@ -539,6 +635,8 @@ class RunCounts:
     def recall(self, tally: CachedTally) -> None:
         """Count cached ones of which nothing else is to be said."""
         self.cached += tally.count
+        if tally.count and self._metric_check:
+            self._metric_check.overlook()
         self._outdated.update(tally.outdated)
         self._more_failures.update(tally.failures)
         self._has_succeeded |= tally.has_succeeded
@@ -622,6 +720,9 @@ class RunCounts:
         """Nothing more comes: what can only be counted in the end becomes remarks."""
         for remark in changed_program_notes(self._outdated):
             self._remark(remark)
+        if self._metric_check and not self.failed:
+            for remark in self._metric_check.conclude():
+                self._remark(remark)
 
     def news(self) -> tuple[str, ...]:
         """Return the remarks of outcomes that nobody was told yet."""
@@ -646,6 +747,9 @@ class RunCounts:
                 self._best.see(experiment, outcome)
                 if self._repeat_check and (remark := self._repeat_check.see(experiment, outcome)):
                     self._remark(remark)
+                if self._metric_check:
+                    for remark in self._metric_check.see(experiment, outcome):
+                        self._remark(remark)
         else:
             count_failure(self._failures, experiment, outcome)
 

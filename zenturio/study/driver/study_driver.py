@@ -38,6 +38,7 @@ from zenturio.study.driver.in_flight import (
 from zenturio.study.driver.progress import (
     LINES,
     FailureGroup,
+    MetricCheck,
     ProgramHistory,
     RepeatCheck,
     RunCounts,
@@ -131,6 +132,7 @@ class StudyDriver:
         observers: Observers | None = None,
         unrecorded: UnrecordedOutcomes | None = None,
         repeat_check: RepeatCheck | None = None,
+        metric_check: MetricCheck | None = None,
     ) -> None:
         """With *kinds* only results of these machines count as cached, with *round_* its.
 
@@ -166,6 +168,7 @@ class StudyDriver:
             programs,
             is_one_machine=getattr(executor, "machine", None) is not None,
             repeat_check=repeat_check,
+            metric_check=metric_check,
         )
         self._in_flight: InFlight
         self._records: StudyRecords

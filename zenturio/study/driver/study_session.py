@@ -40,6 +40,7 @@ from zenturio.study.driver.measurement_plan import (
 )
 from zenturio.study.driver.progress import (
     PROGRAMS,
+    MetricCheck,
     ProgramHistory,
     RepeatCheck,
     RunPlan,
@@ -566,6 +567,7 @@ class StudySession:
                     observers=observers,
                     unrecorded=self._unrecorded(round_),
                     repeat_check=RepeatCheck(self.application),
+                    metric_check=MetricCheck(self.application),
                 )
 
             runs = DriversInTurn(places, driver, self.experiments, listener)
