@@ -22,6 +22,7 @@ from zenturio.errors import ConflictError, PlaceError
 from zenturio.execute import file_staging
 from zenturio.experiment import INCOMING
 from zenturio.experiment.experiment import Artifact
+from zenturio.log_setup import work_progress
 from zenturio.record import (
     DriverProcess,
     artifact_store,
@@ -51,6 +52,10 @@ def files(home):
     """All files of the store beside its lock."""
     store = home / "store"
     return sorted(str(p.relative_to(store)) for p in store.rglob("*") if p.is_file())[:-1]
+
+
+def files_in(folder):
+    return sorted(str(path) for path in folder.rglob("*") if path.is_file())
 
 
 EXPECTED = [contents(index) for index in range(COUNT)]
@@ -214,13 +219,12 @@ def test_what_is_removed_is_told_and_leaves_no_empty_folder(home, tmp_path):
     with opened(home) as repository:
         store = repository.store
         objects = store.root / "objects"
-        paths = sorted(path for path in objects.rglob("*") if path.is_file())
-        first, others = paths[0], paths[1:]
+        first, *others = files_in(objects)
         (tmp_path / "foreign").write_bytes(b"of others")
         with store.alone():
-            asked = [first, tmp_path / "foreign", first.with_name("never-there")]
-            assert store.remove(asked) == (first,)
-            assert sorted(path for path in objects.rglob("*") if path.is_file()) == others
+            missing = str(Path(first).with_name("never-there"))
+            assert store.remove([first, str(tmp_path / "foreign"), missing]) == (first,)
+            assert files_in(objects) == others
             assert all(any(folder.iterdir()) for folder in objects.iterdir())
             assert store.remove(others) == tuple(others)
     assert (tmp_path / "foreign").read_bytes() == b"of others"
@@ -544,3 +548,36 @@ def test_a_folder_of_objects_is_made_once_however_many_files_go_into_it(tmp_path
     assert len(made) == len(set(made)) <= 256
     kept = (home / "store" / "objects").glob("*/*")
     assert sorted(int(path.read_text()) for path in kept) == list(range(600))
+
+
+def test_each_folder_is_opened_once_however_many_files_are_asked_for(home, monkeypatch):
+    home.parent.mkdir()
+    drive(home, COUNT, 3)
+    opened_folders = []
+    open_below = artifact_store._open_below
+    monkeypatch.setattr(
+        artifact_store,
+        "_open_below",
+        lambda project, folder: opened_folders.append(folder) or open_below(project, folder),
+    )
+    paths = [
+        f"{place}{suffix}" for place in files_in(home / "store/objects") for suffix in ("", "x")
+    ]
+    assert ArtifactStore(home).owned(paths) == paths[::2]
+    assert sorted(set(opened_folders)) == opened_folders < paths
+
+
+def test_a_check_of_artifacts_tells_how_much_of_them_was_read(home):
+    home.parent.mkdir()
+    drive(home, COUNT, 3)
+    told = []
+    token = work_progress.set(lambda *step: told.append(step))
+    try:
+        assert maintenance.check_repository(home / "zenturio.db", contents=True) == ()
+    finally:
+        work_progress.reset(token)
+    labels, done, totals = zip(*told, strict=True)
+    assert {*labels} == {"reading artifacts"}
+    assert [*done] == sorted(done)
+    assert {*totals} == {done[-1]}
+    assert len({*done}) > 2 * COUNT

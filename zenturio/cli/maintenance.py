@@ -54,12 +54,15 @@ def check(
 
     Examples: zen db check; zen db check --artifacts; zen db check --identity
     """
+    from functools import partial
+
+    from zenturio.log_setup import work_progress
     from zenturio.record import maintenance
     from zenturio.study.overview import opened_repository
     from zenturio.study.recorded_experiments import check_identity
 
-    with output.share_progress("checking") as step:
-        damage = maintenance.check_repository(db, contents=artifacts, step=step)
+    step = partial(work_progress.get(), "checking")
+    damage = maintenance.check_repository(db, contents=artifacts, step=step)
     messages = [diagnostic.message for diagnostic in damage]
     facts: dict[str, object] = {}
     # Digests of a damaged database would only repeat the damage.

@@ -101,7 +101,16 @@ def share_progress(words: str) -> Iterator[Callable[[int, int], None]]:
     columns = (TextColumn(words), BarColumn(), TaskProgressColumn(), Left())
     with Progress(*columns, console=_console(), transient=True) as bar:
         task = bar.add_task(words, total=None, visible=False)
-        yield lambda done, total: bar.update(task, completed=done, total=total, visible=True)
+        shown = -1
+
+        def step(done: int, total: int) -> None:
+            nonlocal shown
+            # An update costs as much as what some work tells of: a thousand are enough.
+            if shown < 0 or done >= total or abs(done - shown) * 1000 >= total:
+                bar.update(task, completed=done, total=total, visible=True)
+                shown = done
+
+        yield step
 
 
 WAIT_SECONDS = 1.0

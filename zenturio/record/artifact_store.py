@@ -25,13 +25,16 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 
 from zenturio.errors import PlaceError
 from zenturio.experiment.experiment import INCOMING, Artifact, Outcome
 from zenturio.failpoints import Failpoint
 from zenturio.files import FileLock, make_folder, refuse_link
-from zenturio.system.file_systems import sync_files
+from zenturio.log_setup import reported
+from zenturio.record.codec import unescape
+from zenturio.system.file_systems import DIRECTORY, sync_files
 
 LINKED = Failpoint("store.linked")
 SYNCED = Failpoint("store.synced")
@@ -46,6 +49,8 @@ FILE = "zenturio.db"
 """The database of a project, below its home."""
 _DATABASES = "databases"
 _NAME = re.compile(r"[0-9a-f]{62}")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_PIECE = 2**20
 _MARK = "store:"
 _MARKED = re.compile(rf"{_MARK}([0-7]{{1,3}})(?::(/.*))?", re.DOTALL)
 """How a row names a file of the project's own store; what is in no store is named by its path."""
@@ -62,6 +67,7 @@ class ArtifactStore:
     def __init__(self, home: Path, place: str = "", *, has_database: bool = True) -> None:
         self.home = home.absolute()
         self.root = self.home / STORE
+        self._objects = str(self.root / OBJECTS)
         self._place = place
         self._has_database = has_database
 
@@ -175,13 +181,47 @@ class ArtifactStore:
 
     def owns(self, path: Path) -> bool:
         """Return whether *path* is an artifact's file in this project, which may remove it."""
-        folders = (self.root / OBJECTS, self.home / "outputs")
-        return any(path.is_relative_to(f) for f in folders) and is_inside(self.home, path)
+        return self.owned([str(path)]) != []
 
-    def content_of(self, path: Path) -> str | None:
+    def owned(self, paths: Iterable[str]) -> list[str]:
+        """Return those of *paths* that the project owns; each folder in a row is opened once."""
+        return [path for path, *_ in self._owned(paths)]
+
+    def _owned(self, paths: Iterable[str]) -> Iterator[tuple[str, str, int]]:
+        """Yield files of this project, each with its name and an open descriptor of its folder."""
+        own_folders = (f"{self.root}/{OBJECTS}/", f"{self.home}/outputs/")
+        for folder, files in groupby(paths, os.path.dirname):
+            is_own = f"{folder}/".startswith(own_folders)
+            descriptor = _open_below(self.home, folder) if is_own else None
+            if descriptor is None:
+                continue
+            try:
+                for path in files:
+                    name = path.rpartition("/")[2]
+                    with suppress(OSError):
+                        if stat.S_ISREG(os.lstat(name, dir_fd=descriptor).st_mode):
+                            yield path, name, descriptor
+            finally:
+                os.close(descriptor)
+
+    def object_name(self, sha256: str) -> str:
+        """Return the path of a content in this project's store, as a text."""
+        # There may be 10^6 of them, and path objects cost twenty times as much.
+        return f"{self._objects}/{sha256[:2]}/{sha256[2:]}"
+
+    def content_of(self, path: str) -> str | None:
         """Return the SHA-256 that the name of a file in the store is; none of other files."""
-        sha256 = path.parent.name + path.name
-        return sha256 if path == object_path(self.root, sha256) else None
+        folder, _, name = path.rpartition("/")
+        sha256 = folder[-2:] + name
+        return sha256 if _DIGEST.fullmatch(sha256) and path == self.object_name(sha256) else None
+
+    def path_of(self, content: bytes, foreign: str | None) -> str:
+        """Return where the file of a content is, by its row."""
+        sha256 = bytes(content).hex()
+        if foreign is None and _DIGEST.fullmatch(sha256):
+            return self.object_name(sha256)
+        row = Artifact("", 0, sha256, Path(in_store(0) if foreign is None else unescape(foreign)))
+        return str(self.located(row, "").kept)
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -190,16 +230,16 @@ class ArtifactStore:
         with _locked(self.root, shared=False) if needs_lock else ExitStack():
             yield
 
-    def remove(self, paths: Iterable[Path]) -> tuple[Path, ...]:
+    def remove(self, paths: Iterable[str]) -> tuple[str, ...]:
         """Remove files of this project, and says which; all others stay. Within ``alone``."""
         removed = []
-        for path in paths:
-            if self.owns(path):
-                with suppress(OSError):
-                    path.unlink()
-                    removed.append(path)
-                    REMOVED()
-                self._remove_empty(path.parent)
+        for path, name, folder in self._owned(reported("removing kept files", [*paths])):
+            with suppress(OSError):
+                os.unlink(name, dir_fd=folder)
+                removed.append(path)
+                REMOVED()
+        for name in dict.fromkeys(map(os.path.dirname, removed)):
+            self._remove_empty(Path(name))
         return tuple(removed)
 
     def _remove_empty(self, folder: Path) -> None:
@@ -208,14 +248,18 @@ class ArtifactStore:
                 folder.rmdir()
                 folder = folder.parent
 
-    def objects(self, young: float = YOUNG_SECONDS) -> Iterator[tuple[str, Path]]:
+    def objects(self, young: float = YOUNG_SECONDS) -> Iterator[tuple[str, str]]:
         """Yield the contents that are not *young*, each with its file."""
         latest = time.time() - young
-        for folder in sorted(_listed(self.root / OBJECTS)):
-            for path in sorted(_listed(folder)) if len(folder.name) == 2 else ():
-                with suppress(OSError):
-                    if _NAME.fullmatch(path.name) and path.lstat().st_ctime <= latest:
-                        yield folder.name + path.name, path
+        for folder in reported("looking at kept files", sorted(_listed(self.root / OBJECTS))):
+            with suppress(OSError), os.scandir(folder) as entries:
+                names = sorted(e.name for e in entries if _NAME.fullmatch(e.name))
+                for name in names if len(folder.name) == 2 else ():
+                    path = f"{folder}/{name}"
+                    with suppress(OSError):
+                        status = os.lstat(path)
+                        if status.st_ctime <= latest and not stat.S_ISLNK(status.st_mode):
+                            yield folder.name + name, path
 
     def abandoned(self, young: float = YOUNG_SECONDS) -> list[Path]:
         """Return the folders of attempts that were not recorded, and are not *young*."""
@@ -233,7 +277,7 @@ def in_store(mode: int) -> str:
 
 def object_path(root: Path, sha256: str) -> Path:
     """Return where the store at *root* has a content; the name is refused that is no SHA-256."""
-    if not re.fullmatch(r"[0-9a-f]{64}", sha256):
+    if not _DIGEST.fullmatch(sha256):
         return root / OBJECTS / "00" / "no-such-content"
     return root / OBJECTS / sha256[:2] / sha256[2:]
 
@@ -252,14 +296,45 @@ def is_inside(home: Path, path: Path) -> bool:
         return False
 
 
-def has_content(path: Path, size: int, sha256: str) -> bool:
-    """Return whether the file is there and its bytes are those that were recorded."""
-    with suppress(OSError), path.open("rb") as file:
-        return (
-            os.fstat(file.fileno()).st_size == size
-            and hashlib.file_digest(file, "sha256").hexdigest() == sha256
-        )
+def has_content(
+    path: Path | str, size: int, sha256: str, step: Callable[[int], None] = lambda _bytes: None
+) -> bool:
+    """Return whether the file is there and its bytes are those that were recorded.
+
+    *step* is told how many bytes more were read.
+    """
+    with suppress(OSError):
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            if os.fstat(descriptor).st_size != size:
+                return False
+            content = hashlib.sha256()
+            while piece := os.read(descriptor, min(size, _PIECE)):
+                content.update(piece)
+                step(len(piece))
+            return content.hexdigest() == sha256
+        finally:
+            os.close(descriptor)
     return False
+
+
+def _open_below(home: Path, folder: str) -> int | None:
+    """Return a descriptor of a folder below *home*; none where a link leads to it from there."""
+    names = folder.removeprefix(f"{home}/").split("/")
+    if ".." in names:
+        return None
+    descriptor = -1
+    try:
+        descriptor = os.open(home, DIRECTORY)
+        for name in names:
+            below = os.open(name, DIRECTORY | os.O_NOFOLLOW, dir_fd=descriptor)
+            os.close(descriptor)
+            descriptor = below
+    except OSError:
+        if descriptor >= 0:
+            os.close(descriptor)
+        return None
+    return descriptor
 
 
 def _waiting_place(artifact: Artifact) -> tuple[str, str] | None:

@@ -7,6 +7,7 @@ looks for such values, and so does an error that only they explain.
 
 from __future__ import annotations
 
+import os
 import stat
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,10 +18,10 @@ from sqlalchemy import Column, Double, Float, LargeBinary, Text
 from sqlalchemy.sql.type_api import TypeEngine
 
 from zenturio.errors import Diagnostic, ZenError
-from zenturio.experiment.experiment import Artifact
+from zenturio.log_setup import work_progress
 from zenturio.record import schema, studies
 from zenturio.record.artifact_store import ArtifactStore, has_content
-from zenturio.record.codec import Form
+from zenturio.record.codec import Form, unescape
 from zenturio.record.database import Database, Transaction, opened_databases
 from zenturio.record.entities import OUTCOME_STATES
 from zenturio.record.field_layout import FieldLocation
@@ -392,6 +393,10 @@ def _places(transaction: Transaction) -> Iterator[str]:
 MOST = 20
 """So many diagnostics are made one by one; further ones are counted."""
 _BATCH = 10_000
+# As a float: the sum of damaged sizes may be beyond an integer.
+_ALL = "SELECT count(*), coalesce(sum(CAST(size AS DOUBLE PRECISION)), 0) FROM artifacts"
+_FILE_BYTES = 2**15
+"""Opening a file takes as long as reading so many bytes."""
 _NEXT = (
     "SELECT a.attempt, a.path, coalesce(r.digest, t.digest), a.size, a.content, c.foreign_path,"
     " a.mode FROM artifacts a JOIN contents c ON c.digest = a.content"
@@ -402,40 +407,60 @@ _NEXT = (
 
 def check_artifacts(database: Database, store: ArtifactStore, *, contents: bool) -> Iterator[str]:
     """What is wrong with the files, in words; with *contents* each is read and hashed."""
-    wrong = 0
-    read: set[str] = set()
-    for digest, artifact in _all(database, store):
-        fault = _fault(artifact, contents=contents and artifact.sha256 not in read)
+    wrong = done = 0
+    label, report = "reading artifacts" if contents else "checking artifacts", work_progress.get()
+    ((count, size),) = database.read(partial(Transaction.sql, text=_ALL))
+    total = count if not contents else int(size) + count * _FILE_BYTES
+    read: set[bytes] = set()
+    """Whole contents of the store."""
+
+    def step(more: int) -> None:
+        report(label, min(done + more, total), total)
+
+    for digest, path, place, size, content, is_stored in _all(database, store):
+        is_read = contents and content not in read
+        fault = _fault(place, size, content.hex(), step if is_read else None)
+        done += size + _FILE_BYTES if contents else 1
+        step(0)
         if not fault:
-            if contents and store.owns(artifact.kept):
-                read.add(artifact.sha256)
+            if is_read and is_stored:
+                read.add(content)
             continue
         wrong += 1
         if wrong <= MOST:
-            yield f"experiment {digest[:12]} left {artifact.path}, {fault}: {artifact.kept}"
+            yield f"experiment {digest[:12]} left {path}, {fault}: {place}"
     if wrong > MOST:
         yield f"{wrong - MOST:,} more artifacts are missing or are not as they were"
 
 
-def _all(database: Database, store: ArtifactStore) -> Iterator[tuple[str, Artifact]]:
+def _all(
+    database: Database, store: ArtifactStore
+) -> Iterator[tuple[str, str, str, int, bytes, bool]]:
+    """Yield of each artifact: its experiment, path, file, size, content, if the store has it."""
     text = _NEXT.format(mark=database.dialect.mark)
     last: tuple[int, str] = (0, "")
     while rows := database.read(partial(Transaction.sql, text=text, parameters=last)):
-        for attempt, path, key, *facts in rows:
+        for attempt, path, key, size, content, foreign, mode in rows:
             last, digest = (attempt, path), bytes(key or b"").hex()
-            yield digest, store.located(artifact_of(path, *facts), digest)
+            if foreign is None:
+                place = store.path_of(content, None)
+            else:
+                kept = store.located(artifact_of(path, size, content, foreign, mode), digest)
+                place = str(kept.kept)
+            yield digest, unescape(path), place, size, bytes(content), foreign is None
 
 
-def _fault(artifact: Artifact, *, contents: bool) -> str:
+def _fault(path: str, size: int, sha256: str, step: Callable[[int], None] | None = None) -> str:
+    """Return what is wrong with a file, whose content is read if there is a *step* to be told."""
     try:
-        file_stat = artifact.kept.lstat()
+        file_stat = os.lstat(path)
     except OSError as error:
         return f"which is not there ({error.strerror})"
     if not stat.S_ISREG(file_stat.st_mode):
         return "which is not a file any more"
-    if file_stat.st_size != artifact.size:
-        return f"which has {file_stat.st_size:,} bytes, and had {artifact.size:,}"
-    if contents and not has_content(artifact.kept, artifact.size, artifact.sha256):
+    if file_stat.st_size != size:
+        return f"which has {file_stat.st_size:,} bytes, and had {size:,}"
+    if step and not has_content(path, size, sha256, step):
         return "which has other bytes than it had"
     return ""
 

@@ -23,7 +23,7 @@ from zenturio.errors import (
     ZenError,
 )
 from zenturio.files import make_folder
-from zenturio.log_setup import work_progress
+from zenturio.log_setup import reported, work_progress
 from zenturio.record import database_roles, schema_version
 from zenturio.record.artifact_store import YOUNG_SECONDS, ArtifactStore
 from zenturio.record.consistency_check import check_artifacts, check_consistency
@@ -52,7 +52,7 @@ from zenturio.record.sqlite import SQLite
 from zenturio.record.study_views import StoredView, schema_name
 from zenturio.record.upgrade import is_older, room_for, upgrade_older
 
-_BATCH = 500
+_BATCH = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +80,8 @@ def check_repository(
     kind = _existing(url)
     try:
         with _connected(kind) as database:
-            files = check_artifacts(database, artifact_store(kind), contents=contents)
-            faults = (*check_consistency(database, step), *files)
+            rows = check_consistency(database, step)
+            faults = (*rows, *check_artifacts(database, artifact_store(kind), contents=contents))
             return tuple(Diagnostic(f"{kind.location}: {fault}") for fault in faults)
     except RecordError as error:
         return error.diagnostics
@@ -307,27 +307,25 @@ def prune_study(repository: Repository, study: str) -> StudyDeletion:
     store = repository.store
     with store.alone():
         removal = _without_foreign_files(repository, repository.delete(study))
-        paths = [Path(path) for path in removal.artifacts]
-        contents = {sha: path for path in paths if (sha := store.content_of(path))}
-        # Files of before the store are no other database's.
-        old = [path for path in paths if store.content_of(path) is None]
-        unneeded = contents.keys() - needed_contents(repository, contents)
-        store.remove([*old, *(contents[sha] for sha in sorted(unneeded))])
+        contents = {path: store.content_of(path) for path in removal.artifacts}
+        needed = needed_contents(repository, {sha for sha in contents.values() if sha})
+        # Files of before the store, which have no content in their names, are no other database's.
+        store.remove(path for path, sha in contents.items() if sha is None or sha not in needed)
     return removal
 
 
 def _without_foreign_files(repository: SQLRepository, removal: StudyDeletion) -> StudyDeletion:
     """Return the removal with files outside of the project as foreign: those stay."""
-    own_files = {path for path in removal.artifacts if repository.store.owns(Path(path))}
-    foreign = tuple(path for path in removal.artifacts if path not in own_files)
-    return replace(removal, artifacts=tuple(sorted(own_files)), foreign=foreign)
+    own_files = repository.store.owned(reported("looking at kept files", removal.artifacts))
+    foreign = sorted({*removal.artifacts} - {*own_files})
+    return replace(removal, artifacts=tuple(own_files), foreign=tuple(foreign))
 
 
 @dataclass(frozen=True, slots=True)
 class Garbage:
     """What nothing needs any more in the store of a project."""
 
-    objects: tuple[Path, ...]
+    objects: tuple[str, ...]
     """Contents that are no artifact's."""
     folders: tuple[Path, ...]
     """Files of attempts that were never recorded."""
@@ -343,13 +341,14 @@ def collect_garbage(
         return Garbage((), (), 0)
     store = repository.store
     with store.alone() if really else nullcontext():
-        objects: list[Path] = []
+        objects: list[str] = []
         every = store.objects(young)
         while batch := dict(islice(every, _BATCH)):
             objects += [batch[sha] for sha in batch.keys() - needed_contents(repository, batch)]
         folders = store.abandoned(young)
         inside = [p for folder in folders for p in folder.rglob("*")]
-        size = sum(p.lstat().st_size for p in (*objects, *inside) if p.is_file())
+        files = (path for path in (*map(Path, objects), *inside) if path.is_file())
+        size = sum(path.lstat().st_size for path in files)
         if really:
             store.remove(objects)
             for folder in folders:

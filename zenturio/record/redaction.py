@@ -563,7 +563,8 @@ def _artifacts(database: Database, store: ArtifactStore, secret: Secret, *, real
     """Return the files that have the secret; *really* writes an object without it for each."""
     files = _Files()
     label = "looking for the secret in the artifacts"
-    for sha, path in reported(label, [*store.objects(young=-1)]):
+    for sha, name in reported(label, [*store.objects(young=-1)]):
+        path = Path(name)
         if contains_secret(path, secret):
             if has_large_holes(path):
                 files.foreign.append(path)
@@ -611,7 +612,7 @@ def _remove(repository: SQLRepository, files: _Files) -> list[Path]:
     """Remove what has the secret; what another database needs stays, and is the answer."""
     needed = maintenance.needed_contents(repository, files.paths)
     gone: Iterable[Path] = [p for sha in files.paths.keys() - needed for p in files.paths[sha]]
-    repository.store.remove(gone)
+    repository.store.remove(map(str, gone))
     return [path for sha in needed for path in files.paths.pop(sha)]
 
 

@@ -335,7 +335,7 @@ class SQLRepository:
 
     @reads
     def preview_deletion(self, transaction: Transaction, study: str) -> StudyDeletion:
-        return whole_studies.preview_deletion(transaction, study, self.store.located)
+        return whole_studies.preview_deletion(transaction, study, self.store.path_of)
 
     def delete(self, study: str) -> StudyDeletion:
         name = self._sql_name(study)
@@ -349,7 +349,7 @@ class SQLRepository:
 
     @writes
     def _delete(self, transaction: Transaction, study: str) -> StudyDeletion:
-        return whole_studies.delete_study(transaction, study, self.store.located)
+        return whole_studies.delete_study(transaction, study, self.store.path_of)
 
     # Drivers
 

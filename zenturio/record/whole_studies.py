@@ -6,7 +6,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
-from zenturio.experiment.experiment import Artifact
 from zenturio.record import (
     codec,
     leases,
@@ -24,7 +23,6 @@ from zenturio.record.entities import (
     StudyDeletion,
     StudyStanding,
 )
-from zenturio.record.result_rows import artifact_of
 from zenturio.record.studies import NO_VERSION, StudyVersion
 
 _NAMED = 3
@@ -218,8 +216,8 @@ _DELETE = (
 )  # fmt: skip
 
 
-Locate = Callable[[Artifact, str], Artifact]
-"""Takes an artifact of a row and its experiment; returns it with the path of its file."""
+Locate = Callable[[bytes, str | None], str]
+"""Takes a content and, if its file is in no store, the path of that; returns where it is."""
 
 
 def contents_in_use(transaction: Transaction, sha256: Sequence[str]) -> frozenset[str]:
@@ -234,7 +232,8 @@ def contents_in_use(transaction: Transaction, sha256: Sequence[str]) -> frozense
 
 def preview_deletion(transaction: Transaction, name: str, locate: Locate) -> StudyDeletion:
     """Return what would go with the version of that name."""
-    return _burden(transaction, studies.get_version(transaction, name), name, locate)
+    with transaction.interruptible():
+        return _burden(transaction, studies.get_version(transaction, name), name, locate)
 
 
 def _burden(
@@ -246,7 +245,7 @@ def _burden(
 
     alone, shared = number(_TRIED), number(_SHARED)
     artifacts = transaction.sql(_KEPT.replace("{v}", str(version.id)))
-    files = {str(locate(artifact_of("", 0, sha, path, 0), "").kept) for sha, path in artifacts}
+    files = {locate(content, path) for content, path in artifacts}
     past = number(_PAST) + number(_CLAIMED)
     return StudyDeletion(
         name, alone, shared, alone + past, number(_LOG_BYTES), tuple(sorted(files))
@@ -258,8 +257,9 @@ def delete_study(transaction: Transaction, name: str, locate: Locate) -> StudyDe
     version = studies.get_version(transaction, name, locked=True)
     for lease in leases.end_dead_leases(transaction, version):
         raise repository.driver_prevents_change(lease)
-    removal = _burden(transaction, version, name, locate)
-    _run(transaction, version.id, _DELETE)
+    with transaction.interruptible():
+        removal = _burden(transaction, version, name, locate)
+        _run(transaction, version.id, _DELETE)
     submission_queue.remove_unneeded_contents(transaction)
     studies.forget_version(transaction, version)
     return removal
