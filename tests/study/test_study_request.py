@@ -132,6 +132,16 @@ def test_a_request_is_the_same_after_a_way_through_json():
     assert StudyRequest.read({**facts, "of a later version": 1}) == request
 
 
+def test_a_request_without_options_is_a_plain_run():
+    facts = StudyRequest(("a.sh",)).facts()
+    assert {name: value for name, value in facts.items() if value not in (None, "", [], False)} == {
+        "paths": ["a.sh"], "only": "missing", "machine": "same", "keep": "failed", "order": "blocks",
+    }  # fmt: skip
+    assert DriverSettings() == replace(DriverSettings(), **dict.fromkeys(
+        ("fail_fast", "any_machine", "again", "each_machine", "go_on", "quiet_machine"), False
+    ))  # fmt: skip
+
+
 def test_what_is_remembered_goes_on_from_elsewhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     request = StudyRequest(("a.sh",), name="s", join=True, on="hosts.toml", limit=0, pin=False)

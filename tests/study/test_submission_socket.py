@@ -224,6 +224,66 @@ def test_what_is_no_request_is_refused_and_the_service_goes_on(lab, message):
         assert client.submit(prepare_submission(request(), lab)) == 1
 
 
+def _larger(value):
+    """The least that is larger, at its innermost value."""
+    match value:
+        case str():
+            return value + "x"
+        case int():
+            return value - 1 if value < 0 else value + 1
+        case [one]:
+            return [_larger(one)]
+        case [0, last]:
+            return [0, last + 1]
+        case list():
+            return [*value, value[0]]
+    return {"one more": 1, **value} if len(value) > 1 else {n: _larger(v) for n, v in value.items()}
+
+
+SUBMIT = {"do": "submit", "study": "s", "options": {}, "program": {}}
+CANCEL = {"do": "cancel", "number": 1}
+FAILURE = {"failure": "x", "message": "x", "hint": "x"}
+
+
+@pytest.mark.parametrize(
+    ("check", "message", "limits"),
+    [
+        ("submit", SUBMIT, {
+            "study": ["x" * 255],
+            "options": [
+                {"o": "x" * 2**16}, {"o": -(2**63)}, {"o": ["x", "x"] * 2048}, {"o": ["x" * 2**16]},
+                {str(number): True for number in range(64)},
+            ],
+            "lengths": [[0, 2**28]],
+            "token": ["x" * 1024],
+        }),
+        ("cancel", CANCEL, {"token": ["x" * 1024]}),
+        ("answer", FAILURE, {
+            "failure": ["x" * 64], "message": ["x" * 2**16], "hint": ["x" * 2**16],
+        }),
+    ],
+)  # fmt: skip
+def test_a_message_is_as_large_as_it_may_be_and_no_larger(check, message, limits):
+    take = getattr(submission_socket, f"_check_{check}")
+    for name, largest in limits.items():
+        for value in largest:
+            take({**message, name: value}, "it")
+            with pytest.raises(wire.MalformedError):
+                take({**message, name: _larger(value)}, "it")
+
+
+def test_submissions_and_names_of_options_have_their_limits():
+    submission_socket._check_answer({"number": 1}, "it")
+    submission_socket._check_submit({**SUBMIT, "options": {"o" * 64: None}}, "it")
+    for check, message in (
+        ("answer", {"number": 0}),
+        ("cancel", {**CANCEL, "number": 0}),
+        ("submit", {**SUBMIT, "options": {"o" * 65: None}}),
+    ):
+        with pytest.raises(wire.MalformedError):
+            getattr(submission_socket, f"_check_{check}")(message, "it")
+
+
 def test_files_that_are_not_those_of_the_program_are_refused(lab):
     prepared = prepare_submission(request(), lab)
     other = type(prepared)(prepared.study, prepared.facts, {"0" * 64: b"another file"})

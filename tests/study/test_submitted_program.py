@@ -9,6 +9,7 @@ import pytest
 from zenturio.errors import InputError, PlaceError, SafetyError, ZenError
 from zenturio.experiment import ExperimentGenerator
 from zenturio.study.driver.experiment_source import select_points
+from zenturio.study.service import submitted_program
 from zenturio.study.service.submitted_program import (
     SubmittedFolders,
     SubmittedProgram,
@@ -175,10 +176,21 @@ def test_too_many_bytes_are_refused_with_a_hint(home, monkeypatch):
         {"links": [["../x", "y"]]},
         {"more": 1},
         {"uses": {"x": "no digest"}},
+        {"uses": {"x": "a" * 129}},
+        {"files": [["x", -1, 0, "0" * 64]]},
+        {"files": [["x", 0o1000, 0, "0" * 64]]},
+        {"files": [["x", 0o644, -(2**63) - 1, "0" * 64]]},
+        {"paths": ["x"] * 4097},
+        {"versions": {"x" * (2**16 + 1): ""}},
+        {"versions": {"x": "x" * (2**17 + 1)}},
     ],
 )
 def test_what_no_program_can_be_is_refused(home, change):
     program, _ = collected(write(home))
+    files = [["x", mode, -(2**63), "0" * 64] for mode in (0, 0o777)]
+    versions = {"x" * 2**16: "x" * 2**17}
+    largest = {"files": files, "paths": ["x"] * 4096, "versions": versions}
+    submitted_program._check_facts({**program.facts(), **largest}, "it")
     with pytest.raises(SafetyError, match="malformed"):
         SubmittedProgram.read({**program.facts(), **change})
     with pytest.raises(SafetyError):
