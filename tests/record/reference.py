@@ -944,10 +944,16 @@ class ReferenceRepository(ReferenceQueue):
     def contents(self, sha256: Iterable[str]) -> frozenset[str]:
         return frozenset()
 
-    def artifacts(self, digest: str, attempt: int | None = None) -> tuple[Artifact, ...]:
+    def artifacts(
+        self, digest: str, attempt: int | None = None, *, first: int = 0, most: int | None = None
+    ) -> tuple[Artifact, ...]:
         with self._lock:
             number = self._chosen(digest, attempt)
-            return () if number is None else self._artifacts.get(number, ())
+            last = None if most is None else first + most
+            return () if number is None else self._artifacts.get(number, ())[first:last]
+
+    def artifact_count(self, digest: str, attempt: int | None = None) -> int:
+        return len(self.artifacts(digest, attempt))
 
 
 def _equal(stored: ReferenceStudy, digest: str, home: ReferenceStudy) -> list[ReferenceResult]:

@@ -370,10 +370,16 @@ def logs_of(transaction: Transaction, digest: str, attempt: int | None) -> Attem
 
 
 def artifacts_of(
-    transaction: Transaction, digest: str, attempt: int | None
+    transaction: Transaction, digest: str, attempt: int | None, first: int, most: int | None
 ) -> tuple[Artifact, ...]:
     number = _chosen(transaction, digest, attempt)
-    return () if number is None else result_rows.artifacts_of(transaction, number)
+    return () if number is None else result_rows.artifacts_of(transaction, number, first, most)
+
+
+def artifact_count(transaction: Transaction, digest: str, attempt: int | None) -> int:
+    number = _chosen(transaction, digest, attempt)
+    query = f"SELECT count(*) FROM artifacts WHERE attempt = {transaction.dialect.mark}"
+    return 0 if number is None else int(transaction.sql(query, (number,))[0][0])
 
 
 def merge_records(

@@ -411,8 +411,17 @@ class Repository(Protocol):
         """Return the logs of an attempt, to the byte; the accepted or newest one by default."""
         ...
 
-    def artifacts(self, digest: str, attempt: int | None = None) -> tuple[Artifact, ...]:
-        """Return the artifacts of an attempt; the accepted or newest one by default."""
+    def artifacts(
+        self, digest: str, attempt: int | None = None, *, first: int = 0, most: int | None = None
+    ) -> tuple[Artifact, ...]:
+        """Return the artifacts of an attempt; the accepted or newest one by default.
+
+        From number *first* on, at most *most*.
+        """
+        ...
+
+    def artifact_count(self, digest: str, attempt: int | None = None) -> int:
+        """Return how many artifacts ``artifacts`` has."""
         ...
 
     def contents(self, sha256: Iterable[str]) -> frozenset[str]:

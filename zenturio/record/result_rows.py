@@ -243,12 +243,18 @@ def logs_of(transaction: Transaction, attempt: int) -> AttemptLogs:
     return AttemptLogs()
 
 
-def artifacts_of(transaction: Transaction, attempt: int) -> tuple[Artifact, ...]:
-    """Return the files that an attempt left."""
+def artifacts_of(
+    transaction: Transaction, attempt: int, first: int = 0, most: int | None = None
+) -> tuple[Artifact, ...]:
+    """Return the files that an attempt left, from number *first* on, at most *most*."""
     mark = transaction.dialect.mark
+    # Databases count them with 63 bits.
+    limit, offset = 2**63 - 1 if most is None else most, min(first, 2**63 - 1)
     rows = transaction.sql(
-        "SELECT a.path, a.size, a.content, c.foreign_path, a.mode FROM artifacts a"
-        f" JOIN contents c ON c.digest = a.content WHERE a.attempt = {mark} ORDER BY a.number",
+        "SELECT a.path, a.size, a.content, c.foreign_path, a.mode FROM"
+        f" (SELECT * FROM artifacts WHERE attempt = {mark}"
+        f" ORDER BY number LIMIT {limit} OFFSET {offset}) a"
+        " JOIN contents c ON c.digest = a.content ORDER BY a.number",
         (attempt,),
     )
     return tuple(artifact_of(*row) for row in rows)

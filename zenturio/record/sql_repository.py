@@ -864,10 +864,22 @@ class SQLRepository:
 
     @reads
     def artifacts(
-        self, transaction: Transaction, digest: str, attempt: int | None = None
+        self,
+        transaction: Transaction,
+        digest: str,
+        attempt: int | None = None,
+        *,
+        first: int = 0,
+        most: int | None = None,
     ) -> tuple[Artifact, ...]:
-        rows = record_queries.artifacts_of(transaction, digest, attempt)
+        rows = record_queries.artifacts_of(transaction, digest, attempt, first, most)
         return tuple(self.store.located(artifact, digest) for artifact in rows)
+
+    @reads
+    def artifact_count(
+        self, transaction: Transaction, digest: str, attempt: int | None = None
+    ) -> int:
+        return record_queries.artifact_count(transaction, digest, attempt)
 
     def contents(self, sha256: Iterable[str]) -> frozenset[str]:
         return self._contents(sorted(set(sha256)))

@@ -253,9 +253,12 @@ class ExperimentDetails:
 
 
 def find_experiment(
-    repository: Repository, digits: str, study: str | None = None
+    repository: Repository, digits: str, study: str | None = None, artifacts: int | None = None
 ) -> ExperimentDetails:
-    """The experiment whose digest begins with *digits*; an error if there is none, or several."""
+    """The experiment whose digest begins with *digits*; an error if there is none, or several.
+
+    At most *artifacts* of its artifacts are read.
+    """
     prefix = digits.strip().lower()
     if not prefix or set(prefix) - set("0123456789abcdef"):
         raise InputError(
@@ -292,7 +295,7 @@ def find_experiment(
         home,
         repository.experiment_record(home, digest),
         attempts,
-        repository.artifacts(digest),
+        repository.artifacts(digest, most=artifacts),
         {f.name: f.unit for f in (*newest.parameters, *newest.metrics) if f.unit},
         _definition_that_ran(repository, origin if equality else home, newest, started),
         folder if folder.is_dir() else None,

@@ -159,6 +159,10 @@ class Files:
         run_as(repository, driver, [A], [replace(outcome(A), artifacts=files)])
         assert repository.artifacts(A.digest) == files
         assert repository.artifacts(A.digest, 1) == files
+        assert repository.artifacts(A.digest, first=1, most=1) == files[1:2]
+        assert repository.artifacts(A.digest, first=len(files)) == ()
+        assert repository.artifact_count(A.digest) == len(files)
+        assert repository.artifact_count(A.digest, 7) == 0
         assert repository.artifacts(A.digest, 7) == ()
 
 

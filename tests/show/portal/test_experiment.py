@@ -88,7 +88,7 @@ def test_a_file_that_was_left_is_served_by_its_number_while_it_is_the_same(tmp_p
         assert portal.get(f"/experiment/{digest}/file/0").status_code == 409
 
 
-def test_a_page_lists_the_first_of_very_many_files_and_names_the_rest(tmp_path):
+def test_a_page_lists_a_part_of_very_many_files_and_leads_to_the_others(tmp_path):
     (tmp_path / "kept").write_bytes(b"")
     kept = (0, sha256(b"").hexdigest(), tmp_path / "kept")
     artifacts = tuple(Artifact(f"a{n:04}", *kept) for n in range(MOST_ARTIFACTS + 1234))
@@ -97,9 +97,20 @@ def test_a_page_lists_the_first_of_very_many_files_and_names_the_rest(tmp_path):
     (digest,) = enter(repository, "left", definition, [({"n": 1}, {}, {"artifacts": artifacts})])
     repository.close()
     with served(PortalSettings(str(tmp_path / "zenturio.db"), tmp_path)) as portal:
-        page = portal.page(f"/experiment/{digest}")
-    assert page.count("Preview a0") == MOST_ARTIFACTS
-    assert f"1,234 more: <code>zen show {digest[:12]}</code>" in page
+        here = f"/experiment/{digest}"
+        first, second = portal.page(here), portal.page(f"{here}?page=2")
+        last, beyond = portal.page(f"{here}?page=8"), portal.page(f"{here}?page=999999")
+        assert portal.get(f"{here}/file/{10**25}").status_code == 404
+    assert first.count("Preview a0") == MOST_ARTIFACTS
+    assert "1 to 200 of 1,434" in first
+    assert re.search(f'rel="next" href="{here}[?][^"]*page=2#artifacts"', first)
+    assert 'rel="prev"' not in first
+    assert f'<a href="{here}/file/200" download>a0200</a>' in second
+    assert 'rel="prev"' in second
+    assert 'rel="next"' in second
+    assert last.count("Preview a1") == 34
+    assert 'rel="next"' not in last
+    assert "1,401 to 1,434 of 1,434" in beyond
 
 
 PNG = bytes.fromhex("89504e470d0a1a0a0000000d49484452")

@@ -465,6 +465,13 @@ class Portal:
         return HTMLResponse(text, status, headers)
 
 
+def page_in(request: Request) -> int:
+    """Return the page that an address names; the first where it is no number."""
+    number = request.query_params.get("page", "")
+    is_number = number.isascii() and number.isdecimal() and len(number) < 10
+    return max(int(number), 1) if is_number else 1
+
+
 def portal_of(request: Request) -> Portal:
     """Return the portal of a request."""
     portal: Portal = request.app.state.portal

@@ -24,7 +24,7 @@ from zenturio.experiment import Artifact, Log
 from zenturio.record import AttemptLogs
 from zenturio.show.charts.study_charts import default_metric
 from zenturio.show.portal.page_templates import printable
-from zenturio.show.portal.state import Portal, portal_of
+from zenturio.show.portal.state import Portal, page_in, portal_of
 from zenturio.study.log_follower import log_after, log_so_far
 from zenturio.study.overview import ExperimentDetails, compare_experiments, find_experiment
 from zenturio.study.study_definition import is_version
@@ -234,16 +234,21 @@ def attempt_in(request: Request) -> int | None:
     return int(text)
 
 
+def _digest_of(request: Request) -> str:
+    """Return the whole digest of the experiment of an address."""
+    digits = request.path_params["digest"]
+    return find_experiment(portal_of(request).repository, digits, artifacts=0).record.digest
+
+
 def _artifact_of(request: Request) -> Artifact:
     portal, number = portal_of(request), request.path_params["number"]
-    digest = find_experiment(portal.repository, request.path_params["digest"]).record.digest
-    artifacts = portal.repository.artifacts(digest, attempt_in(request))
-    if not 0 <= number < len(artifacts):
-        raise NotFoundError(
-            f"there is no artifact {number}", hint=f"the experiment has {len(artifacts)}"
-        )
-    artifact: Artifact = artifacts[number]
-    return artifact
+    digest = _digest_of(request)
+    attempt = attempt_in(request)
+    found = portal.repository.artifacts(digest, attempt, first=number, most=1)
+    if not found:
+        count = portal.repository.artifact_count(digest, attempt)
+        raise NotFoundError(f"there is no artifact {number}", hint=f"the experiment has {count:,}")
+    return found[0]
 
 
 def _open_checked(artifact: Artifact) -> BufferedReader:
@@ -362,7 +367,7 @@ def experiment(request: Request) -> Response:
     return portal.page(
         request,
         "experiment.html",
-        **_page_values(portal, match, attempt),
+        **_page_values(portal, match, attempt, page_in(request)),
         updates=match.record.state in UNFINISHED and attempt is None,
         provenance=tuple(_flatten(match.definition.provenance)),
         commands=[*notes.get("builds", ()), *notes.get("runs", ())],
@@ -384,19 +389,27 @@ def output(request: Request) -> Response:
     return HTMLResponse(text, 200 if match.record.state in UNFINISHED else HTMX_STOP_POLLING)
 
 
-def _page_values(portal: Portal, match: ExperimentDetails, attempt: int | None) -> dict[str, Any]:
-    """Return the values for the parts of the page."""
+def _page_values(
+    portal: Portal, match: ExperimentDetails, attempt: int | None, page: int = 1
+) -> dict[str, Any]:
+    """Return the values for the parts of the page, with a page of its artifacts."""
     digest, is_running = match.record.digest, match.record.state == "running"
     live_logs = _live_output(digest) if is_running and attempt is None else None
     latest = max((one.number for one in match.attempts), default=0)
     logs = live_logs or portal.repository.logs(digest, attempt)
+    count = portal.repository.artifact_count(digest, attempt)
+    pages = max(1, math.ceil(count / MOST_ARTIFACTS))
+    first = (min(page, pages) - 1) * MOST_ARTIFACTS
     return {
         "match": match,
         "attempt": attempt,
         "latest": latest,
         "state_key": f"{match.record.state} {latest}",
-        "artifacts": portal.repository.artifacts(digest, attempt),
-        "most_artifacts": MOST_ARTIFACTS,
+        "artifacts": portal.repository.artifacts(digest, attempt, first=first, most=MOST_ARTIFACTS),
+        "artifact_count": count,
+        "first_artifact": first,
+        "page": min(page, pages),
+        "pages": pages,
         "most_read": MOST_READ_BYTES,
         "streams": (_excerpt("stdout", logs.stdout), _excerpt("stderr", logs.stderr)),
         "is_live": live_logs is not None,
@@ -434,7 +447,7 @@ def log(request: Request) -> Response:
     portal, stream = portal_of(request), request.path_params["stream"]
     if stream not in ("stdout", "stderr"):
         raise NotFoundError(f"there is no stream {stream!r}", hint="stdout or stderr")
-    digest = find_experiment(portal.repository, request.path_params["digest"]).record.digest
+    digest = _digest_of(request)
     logs = portal.repository.logs(digest, attempt_in(request))
     content = b"".join(log_after(logs.stdout if stream == "stdout" else logs.stderr))
     headers = download_headers(f"{digest[:12]}.{stream}")
@@ -457,7 +470,7 @@ def compare(request: Request) -> Response:
             metric=request.query_params.get("metric", ""),
             versions=_compared_versions(portal, request, studies) if studies else None,
         )
-    first, second = (find_experiment(portal.repository, digest) for digest in digests[:2])
+    first, second = (find_experiment(portal.repository, d, artifacts=0) for d in digests[:2])
     files = compare_experiments(first, second)
     return portal.page(
         request,
@@ -552,7 +565,7 @@ def _flatten(facts: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
 
 
 def _match(request: Request) -> ExperimentDetails:
-    """Return the experiment of an address.
+    """Return the experiment of an address, without its artifacts.
 
     An address without a version may be older than the program: the study that it names has been
     archived under another name since then.
@@ -560,13 +573,13 @@ def _match(request: Request) -> ExperimentDetails:
     repository, digits = portal_of(request).repository, request.path_params["digest"]
     name = request.query_params.get("study", "")
     if not name:
-        return find_experiment(repository, digits)
+        return find_experiment(repository, digits, artifacts=0)
     study = portal_of(request).resolve_study(name)
     try:
-        return find_experiment(repository, digits, study)
+        return find_experiment(repository, digits, study, artifacts=0)
     except NotFoundError:
         for _, homes in repository.find_digests(digits.strip().lower(), 8):
             for home in homes:
                 if is_version(home, study):
-                    return find_experiment(repository, digits, home)
+                    return find_experiment(repository, digits, home, artifacts=0)
         raise

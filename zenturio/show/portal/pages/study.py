@@ -24,7 +24,7 @@ from zenturio.record import EXPERIMENT_STATES, StudyDefinition
 from zenturio.record.open import dialect_at
 from zenturio.show.portal.page_templates import StudyQuery, attribute_name, study_name
 from zenturio.show.portal.security import origins_offered
-from zenturio.show.portal.state import FRESH_SECONDS, CachedResult, Portal, portal_of
+from zenturio.show.portal.state import FRESH_SECONDS, CachedResult, Portal, page_in, portal_of
 from zenturio.show.portal.watch import StudySnapshot
 from zenturio.study.stages.stage_graph import AFTER
 from zenturio.study.study_definition import PROGRAM
@@ -349,8 +349,7 @@ def home(request: Request) -> Response:
     error = portal.watch.database_error
     status = 503 if error else 200
     pages = max(-(-len(studies) // PAGE_STUDIES), 1)
-    number = request.query_params.get("page", "1")
-    page = min(max(int(number) if number.isascii() and number.isdecimal() else 1, 1), pages)
+    page = min(page_in(request), pages)
     shown = studies[(page - 1) * PAGE_STUDIES : page * PAGE_STUDIES]
     return portal.page(
         request, "home.html", status, studies=shown, total=len(studies), page=page, pages=pages,
