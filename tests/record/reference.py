@@ -417,10 +417,20 @@ class ReferenceRepository(ReferenceQueue):
     ) -> CachedResults:
         batch = list(experiments)
         cached = self.cached(study, batch, kinds, round_)
-        others = self.find_outcomes([e.digest for e in batch if e.digest not in cached])
-        asked = kinds is not None and round_ is None
-        machines = {digest: outcome.machine for digest, outcome in others.items() if asked}
-        return CachedResults(cached, {d: kind for d, kind in machines.items() if kind is not None})
+        if kinds is None or round_ is not None:
+            return CachedResults(cached, {})
+        machines = {}
+        for digest in {e.digest for e in batch} - cached:
+            others = [
+                row
+                for stored in self._studies
+                for row in stored.counting(digest)
+                if row not in stored.counting(digest, kinds)
+            ]
+            machine = min(others, key=lambda row: row.rank).outcome.machine if others else None
+            if machine is not None:
+                machines[digest] = machine
+        return CachedResults(cached, machines)
 
     def _cached(
         self, stored: ReferenceStudy, experiment: Experiment, kinds: Kinds, round_: int | None

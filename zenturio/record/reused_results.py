@@ -9,7 +9,6 @@ the program, which somebody accepts as equal. A copy of such a copy says so, too
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -146,7 +145,9 @@ def cached_digests(
     _copy(context, list(from_others.values()), by_key)
     cached = own_digests | from_others.keys()
     unused = [] if kinds is None or round_ is not None else results
-    elsewhere = _machines_of_others(context.transaction, unused, cached)
+    elsewhere = _machines_of_others(
+        context.transaction, [r for r in unused if r.digest not in cached], kinds
+    )
     return CachedResults(
         frozenset(by_key[key].digest for key in cached),
         {by_key[key].digest: machine for key, machine in elsewhere.items()},
@@ -154,12 +155,14 @@ def cached_digests(
 
 
 def _machines_of_others(
-    transaction: Transaction, results: Sequence[leases.ResultSummary], cached: AbstractSet[bytes]
+    transaction: Transaction, results: Sequence[leases.ResultSummary], kinds: Kinds
 ) -> dict[bytes, MachineKind]:
-    """Return the machine of the best result of each experiment that is not *cached*, if known."""
+    """Return the machine of the best result of each experiment on none of *kinds*, if known."""
+    # What is not used may be of these kinds, too: another version's failure that was refused here.
+    of_kinds = {result.id for result in leases.results_for_machine(transaction, results, kinds)}
     best: dict[bytes, int] = {}
     for result in sorted(results, key=lambda result: result.rank):
-        if result.is_newest and result.digest not in cached:
+        if result.is_newest and result.id not in of_kinds:
             best.setdefault(result.digest, result.machine)
     machines = study_transaction.machines_of(transaction, best.values())
     return {key: machines[number] for key, number in best.items() if number in machines}

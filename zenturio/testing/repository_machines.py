@@ -67,6 +67,23 @@ class Machines:
         assert kinds == [RISCV, ZEN5]
         assert [a.number for a in repository.attempts(A.digest)] == [1, 2]
 
+    def test_a_failure_that_was_set_aside_is_of_no_other_machine(
+        self, repository: Repository
+    ) -> None:
+        (driver,) = driven(repository)
+        repository.open("t", DEFINITION)
+        other = repository.acquire_lease("t", DriverProcess.current()).number
+        claims = repository.claim("s", driver, [A], {ZEN5})
+        failed = replace(measured(A, ZEN5, 1.0, claims[A.digest]), status="failed")
+        repository.record("s", driver, [failed])
+        assert repository.cached("t", [A], {ZEN5}) == {A.digest}
+        assert repository.reopen("t", [A.digest]) == 1
+        assert repository.look_up("t", [A], {ZEN5}) == (frozenset(), {})
+        assert repository.look_up("t", [A], {RISCV}) == (frozenset(), {A.digest: ZEN5})
+        claims = repository.claim("t", other, [A], {RISCV})
+        repository.record("t", other, [measured(A, RISCV, 4.0, claims[A.digest])])
+        assert repository.look_up("t", [A], {ZEN5}) == (frozenset(), {A.digest: RISCV})
+
     def test_a_place_of_several_kinds_takes_results_of_these_alone(
         self, repository: Repository
     ) -> None:
