@@ -52,7 +52,8 @@ def profile(frame, event, _argument):
     if event == "return":
         depths[thread] = depths.get(thread, 1) - 1
         return
-    executed.add(code.co_filename)
+    if not code.co_name.endswith(("comp>", "genexpr>")):  # these also fill a module's constants
+        executed.add(code.co_filename)
     depths[thread] = depths.get(thread, 0) + 1
     if depths[thread] > deepest:
         deepest, chain = depths[thread], calls(frame)

@@ -495,13 +495,16 @@ def sql(path, statement):
         return connection.execute(statement).fetchall()
 
 
-def test_a_file_that_has_lost_its_projects_finds_its_studies(tmp_path):
+@pytest.mark.parametrize(
+    "damage", ["DELETE FROM projects", "UPDATE studies SET project = 7"], ids=["all", "some"]
+)
+def test_a_file_that_has_lost_projects_finds_its_studies(tmp_path, damage):
     path = tmp_path / "a.db"
     with contextlib.closing(open_repository(path)) as repository:
         repository.open("s", DEFINITION)
         version = repository.study("s")
     with contextlib.closing(sqlite.sqlite_module().connect(path)) as connection:
-        connection.execute("DELETE FROM projects")
+        connection.execute(damage)
         connection.commit()
     with contextlib.closing(open_repository(path)) as repository:
         assert repository.study("s") == version

@@ -87,8 +87,8 @@ def test_a_new_study_asks_nothing_of_what_it_has_just_written(repository, statem
     acquired = len(statements) - opened
     statements.clear()
     repository.release_lease(lease)
-    assert opened <= (16 if repository.dialect == "sqlite" else 32)
-    assert acquired <= (5 if repository.dialect == "sqlite" else 7)
+    assert opened <= (13 if repository.dialect == "sqlite" else 30)
+    assert acquired <= (4 if repository.dialect == "sqlite" else 6)
     assert len(statements) <= (4 if repository.dialect == "sqlite" else 5)
 
 

@@ -134,21 +134,22 @@ def acquire(
     The driver that asks again gets the lease that it has: its first answer may have been lost.
     """
     version = _locked(transaction, name)
-    rows = _open(transaction, version)
-    for row in rows:
-        if row.token == driver.token:
-            return renew(transaction, row.lease(name)), version
-    # Also when we join: the claims of dead drivers are given out again as soon as possible.
-    for lease in _end_dead(transaction, version, rows):
-        if not join:
-            raise repository.study_has_driver(lease)
     now, seconds = transaction.now, min(seconds, LONGEST_LEASE_SECONDS)
     facts = (version.id, driver.token, driver.host, driver.pid, driver.born, person())
-    marks = ", ".join([transaction.dialect.mark] * len(_COLUMNS))
-    ((number,),) = transaction.sql(
-        f"INSERT INTO leases ({', '.join(_COLUMNS)}) VALUES ({marks}) RETURNING id",
-        (*facts, now, now + seconds, seconds),
-    )
+    values = (*facts, now, now + seconds, seconds)
+    # Most often there is no other lease. Where there is one, it is looked at before a second one.
+    numbers = _insert_lease(transaction, values, alone=True)
+    if not numbers:
+        rows = _open(transaction, version)
+        for row in rows:
+            if row.token == driver.token:
+                return renew(transaction, row.lease(name)), version
+        # Also when we join: the claims of dead drivers are given out again as soon as possible.
+        for lease in _end_dead(transaction, version, rows):
+            if not join:
+                raise repository.study_has_driver(lease)
+        numbers = _insert_lease(transaction, values, alone=False)
+    (number,) = numbers
     text = f"lease {number}: process {driver.pid} on {driver.host}"
     add_event(transaction, version.id, "driver", text)
     transaction.log(
@@ -157,6 +158,18 @@ def acquire(
     )  # fmt: skip
     lease = Lease(number, name, driver.host, driver.pid, now, now + seconds, seconds, driver.born)
     return lease, version
+
+
+def _insert_lease(transaction: Transaction, values: Sequence[Any], *, alone: bool) -> list[int]:
+    """Add a lease and return its number; if *alone*, only where no other lease is open."""
+    mark = transaction.dialect.mark
+    condition = f"NOT EXISTS (SELECT 1 FROM leases WHERE version = {mark} AND ended IS NULL)"
+    rows = transaction.sql(
+        f"INSERT INTO leases ({', '.join(_COLUMNS)}) SELECT {', '.join([mark] * len(_COLUMNS))}"
+        f" WHERE {condition if alone else 'true'} RETURNING id",
+        (*values, values[0]) if alone else values,
+    )
+    return [number for (number,) in rows]
 
 
 def person() -> str:

@@ -322,11 +322,6 @@ def mark_upgraded(transaction: Transaction) -> None:
     transaction.insert_new("upgrade", ("step", "done", "at"), [(FORMER, 0, transaction.now)])
 
 
-def _has_former_digests(transaction: Transaction) -> bool:
-    mark = transaction.dialect.mark
-    return bool(transaction.sql(f"SELECT 1 FROM upgrade WHERE step = {mark}", (FORMER,)))
-
-
 CREATED = Failpoint("record.created")
 
 _VERSION_TABLE = "alembic_version"
@@ -391,15 +386,10 @@ def _version(transaction: Transaction, database: Database) -> str | None:
     )
     if not names:
         return None
-    rows = (
-        transaction.sql(f"SELECT version_num FROM {_VERSION_TABLE}")
-        if _VERSION_TABLE in names
-        else []
-    )
-    row = rows[0] if rows else None
-    is_newest = row is not None and row[0] == REVISIONS[-1]
+    revision, former = _read_revision(transaction, names)
+    is_newest = revision == REVISIONS[-1]
     check_schema(parts, _OWN_TABLES, database.dialect.location, is_newest=is_newest)
-    if row is None and names - {_VERSION_TABLE}:
+    if revision is None and names - {_VERSION_TABLE}:
         raise RecordError(
             f"{database.dialect.location} is a database, but not one of zenturio's",
             hint="choose another one with ZENTURIO_DB; in PostgreSQL a schema of its own will do:"
@@ -407,8 +397,20 @@ def _version(transaction: Transaction, database: Database) -> str | None:
         )
     if is_newest:
         _check_tables(names, database.dialect.location)
-        database.has_former_digests = _has_former_digests(transaction)
-    return None if row is None else str(row[0])
+        database.has_former_digests = former
+    return revision
+
+
+def _read_revision(transaction: Transaction, tables: set[str]) -> tuple[str | None, bool]:
+    """Return the revision that is noted, and whether results have digests of format 1."""
+    if _VERSION_TABLE not in tables:
+        return None, False
+    mark = transaction.dialect.mark
+    former = f"EXISTS (SELECT 1 FROM upgrade WHERE step = {mark})"
+    query = f"SELECT version_num, {former if 'upgrade' in tables else 'false'}"
+    parameters = (FORMER,) if "upgrade" in tables else ()
+    rows = transaction.sql(f"{query} FROM {_VERSION_TABLE}", parameters)
+    return (str(rows[0][0]), bool(rows[0][1])) if rows else (None, False)
 
 
 def _check_tables(names: set[str], place: str) -> None:

@@ -17,7 +17,7 @@ from hashlib import sha256
 from typing import Any
 
 from zenturio.failpoints import Failpoint
-from zenturio.record import codec, repository, sql_names, submission_queue
+from zenturio.record import codec, repository, sql_names
 from zenturio.record.codec import Form, unescape
 from zenturio.record.database import Row, Transaction
 from zenturio.record.entities import (
@@ -44,13 +44,13 @@ VERSION_COLUMNS = (
 )
 JOINED = "versions v JOIN studies s ON s.id = v.study LEFT JOIN projects p ON p.id = s.project"
 """Where the columns of a version come from."""
-# The index is by project and name: with the few projects named, no other study is looked at.
-# A damaged file may have lost its projects: then those that studies name are looked among.
-# SQLite takes the tables of a cross join in their order, so it reads no study otherwise.
+# The index is by project and name: with the few projects named, no other study is looked at. They
+# are taken from the index itself, one step for each, for a damaged file may have lost rows of
+# ``projects``, and its studies are to be found all the same.
 _OF_PROJECTS = (
-    "s.project IN (SELECT id FROM projects UNION ALL SELECT any_study.project"
-    " FROM (SELECT 1 AS one WHERE NOT EXISTS (SELECT 1 FROM projects)) lost"
-    " CROSS JOIN studies any_study)"
+    "s.project IN (WITH RECURSIVE named(id) AS (SELECT min(project) FROM studies UNION ALL"
+    " SELECT (SELECT min(project) FROM studies WHERE project > named.id) FROM named"
+    " WHERE named.id IS NOT NULL) SELECT id FROM named)"
 )
 FIELD_COLUMNS = (
     "study", "number", "role", "name", "sql_name", "place", "forms", "type", "unit", "kind",
@@ -212,7 +212,7 @@ def open_study(
     """
     version = find_version(transaction, name, locked=True)
     if version is None:
-        version = _create(transaction, name)
+        version, layout = _create(transaction, name, definition)
     else:
         now, mark = transaction.dialect.now, transaction.dialect.mark
         transaction.sql(
@@ -220,18 +220,21 @@ def open_study(
             f" WHERE id = {mark} AND opened < {now} - {OPENED_SECONDS}",
             (version.study,),
         )
-    return _define(transaction, version, definition)
+        layout = read_layout(transaction, version)
+    return _define(transaction, version, layout, definition)
 
 
-def _create(transaction: Transaction, name: str) -> StudyVersion:
-    """Return a study without fields, or a version of one that had none that was current."""
+def _create(
+    transaction: Transaction, name: str, definition: StudyDefinition
+) -> tuple[StudyVersion, FieldLayout]:
+    """Return a new study with its fields, or a version of one that had none that was current."""
     mark, now = transaction.dialect.mark, transaction.now
     # Two that create at a time wait for each other here, so that names in SQL stay apart.
     project, owner = enter_project(transaction)
     if transaction.dialect.row_lock:  # who writes a file is alone
         namesake = find_version(transaction, name)
         if namesake is not None:  # another one was faster
-            return namesake
+            return namesake, read_layout(transaction, namesake)
     present = transaction.sql("SELECT name, project, sql_name FROM studies")
     row: list[Row] = []
     if any(study == name and home in (project, sql_names.COMMON) for study, home, _ in present):
@@ -243,26 +246,38 @@ def _create(transaction: Transaction, name: str) -> StudyVersion:
             f" ORDER BY project DESC LIMIT 1{transaction.dialect.row_lock}",
             (name,),
         )
+    empty = FieldLayout(transaction.dialect.name, 0, 0)
+    layout = empty if row else _declared(empty, definition)
     row = row or transaction.sql(
         "INSERT INTO studies (project, name, sql_name, revision, opened, pinned)"
         f" VALUES ({', '.join([mark] * 6)})"
         " RETURNING id, sql_name, revision, view_revision, current, 0",
-        (project, name, sql_names.study_view(name, [s[2] for s in present], owner), 0, now, 0),
-    )
+        (
+            project, name, sql_names.study_view(name, [s[2] for s in present], owner),
+            int(layout.fields != ()), now, 0,
+        ),
+    )  # fmt: skip
     ((study, sql_name, revision, view_revision, current, last),) = row
     number = 1 + max(last, -(current or 0))
-    ((version,),) = transaction.sql(
+    ((id_,),) = transaction.sql(
         "INSERT INTO versions (study, number, created, edits, members)"
         f" VALUES ({', '.join([mark] * 5)}) RETURNING id",
-        (study, number, now, 0, "{}"),
+        (study, number, now, 0, members_text(layout.members)),
     )
     transaction.sql(
         f"UPDATE studies SET current = {mark}, opened = {mark} WHERE id = {mark}",
-        (version, now, study),
+        (id_, now, study),
     )
-    return StudyVersion(
-        version, study, name, sql_name, number, now, version, revision, view_revision, 1, ""
+    version = StudyVersion(
+        id_, study, name, sql_name, number, now, id_, revision, view_revision, 1, ""
     )
+    if not layout.fields:
+        return version, read_layout(transaction, version)
+    _write_fields(transaction, study, layout.fields)
+    WIDENED()
+    layout = replace(layout, study=study, version=id_, revision=revision)
+    note_renamed(transaction, id_, empty, layout)
+    return version, layout
 
 
 def enter_project(transaction: Transaction) -> tuple[int, str]:
@@ -397,7 +412,20 @@ def widen(transaction: Transaction, old: FieldLayout, new: FieldLayout) -> Field
     if not changed:
         return None
     before = {stored.number: stored for stored in old.fields}
-    rows = [field_row(new.study, s) for s in new.fields if before.get(s.number) != s]
+    _write_fields(transaction, new.study, [s for s in new.fields if before.get(s.number) != s])
+    if old.members != new.members:
+        members = members_text(new.members)
+        transaction.sql(
+            f"UPDATE versions SET members = {mark} WHERE id = {mark}", (members, new.version)
+        )
+    WIDENED()
+    return replace(new, revision=old.revision + 1)
+
+
+def _write_fields(transaction: Transaction, study: int, fields: Iterable[StoredField]) -> None:
+    """Add *fields* to a study, or change those that it has."""
+    mark = transaction.dialect.mark
+    rows = [field_row(study, stored) for stored in fields]
     updates = ", ".join(f"{name} = excluded.{name}" for name in FIELD_COLUMNS[5:])
     marks = f"({', '.join([mark] * len(FIELD_COLUMNS))})"
     for start in range(0, len(rows), _FIELDS_AT_ONCE):
@@ -408,13 +436,6 @@ def widen(transaction: Transaction, old: FieldLayout, new: FieldLayout) -> Field
             f" ON CONFLICT (study, number) DO UPDATE SET {updates}",
             [value for row in batch for value in row],
         )
-    if old.members != new.members:
-        members = members_text(new.members)
-        transaction.sql(
-            f"UPDATE versions SET members = {mark} WHERE id = {mark}", (members, new.version)
-        )
-    WIDENED()
-    return replace(new, revision=old.revision + 1)
 
 
 def field_row(study: int, stored: StoredField) -> tuple[Any, ...]:
@@ -445,16 +466,23 @@ def renamed(old: FieldLayout, new: FieldLayout) -> list[tuple[str, str]]:
 # Definitions
 
 
+def _declared(layout: FieldLayout, definition: StudyDefinition) -> FieldLayout:
+    """Return *layout* with the fields of *definition*; itself if it has them."""
+    layout = layout.declared("parameter", definition.parameters)
+    return layout.declared("metric", definition.metrics)
+
+
 def _define(
-    transaction: Transaction, version: StudyVersion, definition: StudyDefinition
+    transaction: Transaction,
+    version: StudyVersion,
+    layout: FieldLayout,
+    definition: StudyDefinition,
 ) -> tuple[StudyVersion, FieldLayout]:
     """Keep *definition*, unless it is the newest one already; return what the version is then.
 
     The content of a file is kept once.
     """
-    layout = read_layout(transaction, version)
-    new_layout = layout.declared("parameter", definition.parameters)
-    new_layout = new_layout.declared("metric", definition.metrics)
+    new_layout = _declared(layout, definition)
     if new_layout is not layout:
         widened = widen(transaction, layout, new_layout)
         assert widened is not None, "the study is locked"
@@ -506,11 +534,22 @@ def _keep(
         return
     ((number,),) = rows
     new = {hashes[path]: content for path, content in sources.items()}
-    submission_queue.store_contents(transaction, new)
+    store_contents(transaction, new)
     transaction.insert(
         "sources",
         ("definition", "path", "mode", "content"),
         [(number, path, 0o644, digest) for path, digest in hashes.items()],
+    )
+
+
+def store_contents(transaction: Transaction, contents: Mapping[bytes, bytes]) -> None:
+    """Store the bytes of *contents* that the table does not have, by SHA-256."""
+    mark = transaction.dialect.mark
+    # An output of an attempt may have the same content; that one lies in the store.
+    transaction.sql_many(
+        f"INSERT INTO contents (digest, size, body) VALUES ({mark}, {mark}, {mark})"
+        " ON CONFLICT (digest) DO UPDATE SET body = excluded.body WHERE contents.body IS NULL",
+        [(digest, len(body), body) for digest, body in sorted(contents.items())],
     )
 
 

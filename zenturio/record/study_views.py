@@ -394,16 +394,25 @@ def refresh_at_once(
         return version
     if not _in_file(transaction, version, layout):
         return version
-    _note_refreshed(transaction, version)
+    with_views = _note_refreshed(transaction, version)
+    if version.view_revision is None and with_views > KEPT:
+        _drop_old_views(transaction, version)
     return replace(version, view_revision=version.newest_view_revision)
 
 
-def _note_refreshed(transaction: Transaction, version: StudyVersion) -> None:
+def _note_refreshed(transaction: Transaction, version: StudyVersion) -> int:
+    """Note that the views are up to date; return how many studies have views, this one included.
+
+    Studies whose views are pinned are not among them.
+    """
     mark = transaction.dialect.mark
-    transaction.sql(
-        f"UPDATE studies SET view_revision = {mark} WHERE id = {mark}",
+    ((others,),) = transaction.sql(
+        f"UPDATE studies SET view_revision = {mark} WHERE id = {mark} RETURNING"
+        " (SELECT count(*) FROM studies o WHERE o.view_revision IS NOT NULL AND o.pinned = 0"
+        f" AND o.id <> {version.study})",
         (version.newest_view_revision, version.study),
     )
+    return int(others) + 1
 
 
 def _current(version: StudyVersion) -> str:
@@ -460,8 +469,6 @@ def _in_file(transaction: Transaction, version: StudyVersion, layout: FieldLayou
         query = "SELECT 1 FROM sqlite_master WHERE name = ? COLLATE NOCASE"
         if not transaction.sql(query, (plain,)):
             transaction.sql(f"CREATE VIEW {quoted(plain)} AS SELECT * FROM {quoted(view)}")
-    if version.view_revision is None:
-        _drop_old_views(transaction, version)
     return True
 
 

@@ -13,7 +13,7 @@ from hashlib import sha256
 from typing import Any
 
 from zenturio.errors import NotFoundError
-from zenturio.record import codec, repository
+from zenturio.record import codec, repository, studies
 from zenturio.record.database import Transaction
 from zenturio.record.entities import FINISHED_SUBMISSION_STATES, StudySubmission, SubmissionState
 
@@ -46,7 +46,9 @@ def submit(
         )  # fmt: skip
         # Of two submissions with one token at a time the unique index lets one in; both get it.
         transaction.insert_new("submissions", names, [row])
-        store_contents(transaction, {bytes.fromhex(sha): body for sha, body in files.items()})
+        studies.store_contents(
+            transaction, {bytes.fromhex(sha): body for sha, body in files.items()}
+        )
         present = transaction.sql(by_token, (token,))
     return _submission(present[0])
 

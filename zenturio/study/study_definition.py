@@ -86,18 +86,23 @@ def _other_version(
     before: Mapping[str, Any] | None = None,
 ) -> tuple[StudyInfo, ArchivedStudy] | None:
     """The study *name* and what changed since, if it is of another version of the program."""
-    if before is not None and not before:  # there is no such study
-        return None
+    if before is not None and (not before or _is_current(before, notes)):
+        return None  # there is no such study, or it goes on
     try:
         info = repository.study(name)
         before = before or repository.definition(name).notes
     except NotFoundError:
         return None
-    if before.get(PROGRAM) is None or is_same_program(before, notes):
+    if _is_current(before, notes):
         return None
     root = before.get("root")
     elsewhere = root if root and notes.get("root") not in (None, root) else ""
     return info, ArchivedStudy(name, changes_of(before[PROGRAM], notes[PROGRAM]), elsewhere)
+
+
+def _is_current(before: Mapping[str, Any], notes: Mapping[str, Any]) -> bool:
+    """Whether a study with the notes *before* is of the program of *notes*, or of none known."""
+    return before.get(PROGRAM) is None or is_same_program(before, notes)
 
 
 def with_recorded_versions(
