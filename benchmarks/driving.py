@@ -45,7 +45,7 @@ def drive(program: Path, count: int, jobs: int) -> dict[str, Any]:
     from zenturio.annotate.scan import scan
     from zenturio.study.driver.experiment_source import select_points
     from zenturio.study.local_run import run_locally
-    from zenturio.study.place_options import PlaceOptions
+    from zenturio.study.study_request import PlaceOptions
 
     with tempfile.TemporaryDirectory(prefix="zen-drive-") as folder:
         Path(folder, ".zenturio").mkdir()

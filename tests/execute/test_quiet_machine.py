@@ -9,7 +9,7 @@ from zenturio.execute.machines import PATIENCE_SECONDS, QuietMachine
 from zenturio.study.driver.experiment_source import select_points
 from zenturio.study.driver.study_driver import DriverSettings
 from zenturio.study.local_run import run_locally
-from zenturio.study.place_options import PlaceOptions
+from zenturio.study.study_request import PlaceOptions
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from zenturio.errors import ZenError
 from zenturio.study.driver.experiment_source import choose_order, select_points
 from zenturio.study.driver.study_driver import DriverSettings
 from zenturio.study.local_run import run_locally
-from zenturio.study.place_options import PlaceOptions
+from zenturio.study.study_request import PlaceOptions
 
 
 def main(url: str, *words: str) -> int:

@@ -26,7 +26,7 @@ from zenturio.study.driver.experiment_source import select_points
 from zenturio.study.driver.progress import RunSummary
 from zenturio.study.driver.study_driver import DriverSettings
 from zenturio.study.local_run import run_locally
-from zenturio.study.place_options import PlaceOptions
+from zenturio.study.study_request import PlaceOptions
 
 DRIVER = Path(__file__).parent / "driver.py"
 ZEN = "from zenturio.cli import main; main()"

@@ -19,7 +19,7 @@ from zenturio.study.driver.experiment_source import PointSelection, select_point
 from zenturio.study.driver.search_source import KnownPoints, SearchSpec, collect_advice
 from zenturio.study.driver.study_driver import DriverSettings
 from zenturio.study.local_run import run_locally
-from zenturio.study.place_options import PlaceOptions
+from zenturio.study.study_request import PlaceOptions
 
 GOALS = (Goal("minimize", parse("cost")),)
 

@@ -30,7 +30,7 @@ from zenturio.study.driver import measurement_plan
 from zenturio.study.driver.experiment_source import RunOrder, select_points
 from zenturio.study.driver.measurement_plan import PointRuns, PointsWithinBudget
 from zenturio.study.local_run import run_locally
-from zenturio.study.place_options import PlaceOptions
+from zenturio.study.study_request import PlaceOptions
 from zenturio.testing.experiments import experiment as made
 from zenturio.testing.experiments import outcome
 from zenturio.testing.repository_machines import RISCV, ZEN5

@@ -17,8 +17,7 @@ from zenturio.study.driver.study_driver import DriverSettings
 from zenturio.study.driver.study_session import StudySession
 from zenturio.study.local_run import plan_locally, run_locally
 from zenturio.study.overview import study_status
-from zenturio.study.place_options import PlaceOptions
-from zenturio.study.study_request import StudyRequest
+from zenturio.study.study_request import PlaceOptions, StudyRequest
 
 PROGRAM = """\
 n = 1

@@ -13,7 +13,7 @@ from zenturio.record.open import open_repository
 from zenturio.space import Space
 from zenturio.study.driver.experiment_source import WINDOW, RunOrder, choose_order, select_points
 from zenturio.study.local_run import run_locally
-from zenturio.study.place_options import PlaceOptions
+from zenturio.study.study_request import PlaceOptions
 
 PROGRAM = """\
 #ZEN$ SUBSTITUTE n = { 1:6 }

@@ -18,8 +18,8 @@ from zenturio.study.driver.progress import round_begins
 from zenturio.study.driver.study_driver import DriverSettings
 from zenturio.study.driver.study_session import StudySession
 from zenturio.study.local_run import job_script, plan_locally, run_locally
-from zenturio.study.place_options import PlaceOptions
 from zenturio.study.study_request import (
+    PlaceOptions,
     StudyRequest,
     choose_any_machine,
     choose_only,

@@ -20,7 +20,7 @@ from zenturio.experiment.metrics import Evidence
 from zenturio.record.open import open_repository
 from zenturio.search import Setting, describe, names
 from zenturio.space import Space
-from zenturio.study.place_options import PlaceOptions
+from zenturio.study.study_request import PlaceOptions
 from zenturio.study.tuning import tuning_target
 from zenturio.study.tuning.tournament import ThreadedTrials
 from zenturio.study.tuning.tune import Tuning, _best_known, run_trial, tune

@@ -437,8 +437,7 @@ def tune(
     from zenturio.record.open import open_repository
     from zenturio.search import describe
     from zenturio.show.study import Study, TuningResult
-    from zenturio.study.place_options import PlaceOptions, choose_place
-    from zenturio.study.study_request import choose_any_machine
+    from zenturio.study.study_request import PlaceOptions, choose_any_machine, choose_place
     from zenturio.study.tuning.tune import Tuning
     from zenturio.study.tuning.tune import tune as run_tuning
     from zenturio.study.tuning.tuning_target import read_ranges, read_target

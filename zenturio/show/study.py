@@ -28,8 +28,12 @@ from zenturio.study.driver.experiment_source import choose_order, select_points
 from zenturio.study.driver.function_study import evaluate
 from zenturio.study.driver.progress import RunProgress, RunSummary
 from zenturio.study.local_run import run_request
-from zenturio.study.place_options import PlaceOptions
-from zenturio.study.study_request import MeasuredPoints, StudyRequest, choose_any_machine
+from zenturio.study.study_request import (
+    MeasuredPoints,
+    PlaceOptions,
+    StudyRequest,
+    choose_any_machine,
+)
 from zenturio.study.tuning.tune import CompletedTuning, Tuning
 from zenturio.study.tuning.tune import tune as run_tuning
 from zenturio.study.tuning.tuning_target import TunedFunction, read_ranges

@@ -22,8 +22,7 @@ from zenturio.study.driver.stop_requests import CancelRequests, interrupt_at_end
 from zenturio.study.driver.study_driver import DEFAULT_SETTINGS, DriverSettings
 from zenturio.study.driver.study_records import OnlyState
 from zenturio.study.driver.study_session import StudySession
-from zenturio.study.place_options import DEFAULT_PLACE, PlaceOptions
-from zenturio.study.study_request import MeasuredPoints, StudyRequest
+from zenturio.study.study_request import DEFAULT_PLACE, MeasuredPoints, PlaceOptions, StudyRequest
 from zenturio.system.file_systems import is_noexec
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ One dataclass holds and checks them all, so each way in knows the same options b
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -15,13 +15,15 @@ from zenturio import plugins
 from zenturio.annotate.model import Application
 from zenturio.annotate.scan import read_goals, scan
 from zenturio.errors import InputError, did_you_mean
+from zenturio.execute.places import find_place
+from zenturio.execute.workspace import Keep
 from zenturio.record import Repository
+from zenturio.record.open import project_folder
 from zenturio.space import Point, Space
 from zenturio.study.driver.experiment_source import PointSelection, choose_order, select_points
 from zenturio.study.driver.study_driver import DriverSettings
 from zenturio.study.driver.study_records import OnlyState
 from zenturio.study.driver.study_session import StudySession
-from zenturio.study.place_options import PlaceOptions, choose_keep, choose_place
 
 if TYPE_CHECKING:
     from zenturio.study.driver.search_source import SearchSpec
@@ -29,6 +31,22 @@ if TYPE_CHECKING:
 
 MeasuredPoints = Callable[[Repository, str, Space, str], Iterable[Point]]
 """Returns the points of a space whose results in a study meet a condition."""
+
+
+@dataclass(frozen=True)
+class PlaceOptions:
+    """A place, how many experiments it runs at once, and which folders stay."""
+
+    jobs: int | None = None
+    keep: Keep = "failed"
+    pin: bool = False
+    place: str = "local"
+    """As `choose_place` has it."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Settings of the place; they override those of zenturio.toml."""
+
+
+DEFAULT_PLACE = PlaceOptions()
 
 
 @dataclass(frozen=True)
@@ -261,6 +279,23 @@ def choose_any_machine(text: str) -> bool:
     if text not in words:
         raise InputError(f"--machine {text}: neither same nor any", hint=did_you_mean(text, words))
     return words[text]
+
+
+def choose_keep(text: str) -> Keep:
+    """Return whose folders ``--keep`` lets stay."""
+    for keep in get_args(Keep):
+        if keep == text.strip().lower():
+            return keep  # type: ignore[no-any-return] # it is one of them
+    raise InputError(f"--keep {text!r}", hint=did_you_mean(text, get_args(Keep)))
+
+
+def choose_place(text: str, settings: Mapping[str, str] = {}) -> str:
+    """Return *text*, the name or address of a place that runs commands.
+
+    Raise InputError where it cannot be opened with these *settings*.
+    """
+    find_place(text, project_folder()).options(settings)
+    return text
 
 
 def read_search(

@@ -35,7 +35,6 @@ from zenturio.study.driver.progress import RunPlan, RunProgress, RunSummary, sca
 from zenturio.study.driver.study_driver import DriverSettings
 from zenturio.study.driver.study_session import StudySession
 from zenturio.study.local_run import run_session
-from zenturio.study.place_options import PlaceOptions
 from zenturio.study.study_definition import (
     DIGESTS,
     FORMER_PROGRAM,
@@ -43,6 +42,7 @@ from zenturio.study.study_definition import (
     changes_of,
     is_same_program,
 )
+from zenturio.study.study_request import PlaceOptions
 
 # Blocks: experiments of versions that run next to each other, as often as needed
 #
