@@ -76,7 +76,7 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[Any]], *, right: str = "
 
 @contextmanager
 def progress(words: str, total: int | None) -> Iterator[Any]:
-    """Yield ``step(n=1)``; on a terminal a bar moves with it, on a pipe nothing is printed."""
+    """Yield ``step(n=1)``, which advances a bar on a terminal and prints nothing on a pipe."""
     if not sys.stderr.isatty():
         yield lambda _n=1: None
         return
@@ -238,7 +238,7 @@ def _console() -> "Console":
 
 
 def number(value: Any) -> str:
-    """A value as a table shows it: four digits of a fraction, all of a whole number."""
+    """Return *value* as tables show it: a float to four digits, an integer in full."""
     if isinstance(value, float):
         whole = value.is_integer() and abs(value) < 1e15
         return f"{value:.0f}" if whole else f"{value:.4g}"

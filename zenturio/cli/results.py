@@ -181,7 +181,7 @@ def results(
 
 
 def _check_repeats(options: "Mapping[str, object]") -> None:
-    """InputError where one of *options* was written, which do not go with --repeats."""
+    """Raise InputError if one of *options* was given: --repeats excludes them."""
     from zenturio.errors import InputError
 
     for option, value in options.items():
@@ -555,7 +555,7 @@ def _prediction(columns: dict[str, Any], model: "Model", point: dict[str, float]
 
 
 def _certainty_lines(facts: dict[str, Any]) -> Iterator[str]:
-    """What is printed below a formula."""
+    """Yield the lines below a formula: intervals, a prediction, other formulas, the p-value."""
     intervals = [part["interval"] for part in facts["coefficients"]]
     if any(intervals):
         shown = [

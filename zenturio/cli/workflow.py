@@ -474,7 +474,7 @@ def run(
 
 
 def _predictions(trace: "ExecutionTrace") -> list[dict[str, Any]]:
-    """Return for each run that ended the seconds that were planned with, and those it took."""
+    """Return the predicted and the measured seconds of each successful run."""
     names = trace.problem.workflow.names
     return [
         {

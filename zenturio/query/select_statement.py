@@ -323,10 +323,10 @@ def select_rows(
     numbers: Sequence[int] | None = None,
     limit: int | None = None,
 ) -> Rows:
-    """The *heads* of each row of *statement*, or of those of these *numbers* as they are listed.
+    """Return the *heads* of each row of *statement*, or of the rows with these *numbers*, in turn.
 
-    In that *order*, behind which the order of the space comes, and only the first *limit* of them;
-    in any, if none is asked for.
+    Rows are sorted by *order* and then by their place in the space, and cut off after *limit*;
+    without *order* they come in any order.
     """
     names = key_names(statement.catalog)
     keys = [verbatim(f"{ROW}.{quote_name(name)}") for name in names]

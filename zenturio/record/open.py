@@ -80,7 +80,7 @@ def _connect(dialect: DatabaseDialect, *, finds_unique: bool = False) -> SQLRepo
 
 
 def artifact_store(dialect: DatabaseDialect) -> ArtifactStore:
-    """Return the store of artifacts of a database: that of its project, else of the current one."""
+    """Return the artifact store of the database's project, or of the current one if it has none."""
     from zenturio.record.artifact_store import ArtifactStore  # noqa: PLC0415
     from zenturio.record.sqlite import SQLite  # noqa: PLC0415
 

@@ -240,7 +240,7 @@ class ExperimentPosition(NamedTuple):
 
 
 class UnacceptedAttempt(NamedTuple):
-    """An attempt that is not the accepted one."""
+    """An attempt that is kept but does not count: superseded, retried or set aside."""
 
     number: int
     position: Any

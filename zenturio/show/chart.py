@@ -356,7 +356,7 @@ def bar_labels(panel: Panel) -> dict[str, str]:
 
 
 def has_room_for_ticks(axis: ChartAxis, panels: int) -> bool:
-    """Return whether ticks at exactly the axis' values would not touch."""
+    """Return whether the labels of ticks at the axis' own values would not overlap."""
     share = 1 / 16 if panels == 1 else 1 / 7
     places = [math.log(tick) for tick in axis.ticks] if axis.log else list(axis.ticks)
     gaps = [b - a for a, b in pairwise(places)]

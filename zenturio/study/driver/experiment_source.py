@@ -244,9 +244,9 @@ class ExperimentSource(Protocol):
     """Hands out experiments, and hears what became of them."""
 
     def __iter__(self) -> Iterator[Experiment | None]:
-        """Yield those that can be had now; asked again, those that came since.
+        """Yield the experiments that are ready; a later call yields those that became ready since.
 
-        None says that it goes on, and has nothing yet: others may have a turn.
+        None means that no experiment is ready yet but more will come: the driver does other work.
         """
         ...
 

@@ -116,7 +116,7 @@ class CallStudy:
         return replace(summary, notes=notes, round=round_), archived
 
     def _begin_round(self, repository: Repository) -> tuple[int | None, tuple[str, ...]]:
-        """Return the round in which all is measured again, if it is, and what is said of it."""
+        """Return the new round with ``again``, else None; and the notes to print about it."""
         if not self.again or not repository.count_results(self.name):
             return None, ()
         newest = repository.rounds(self.name)[-1]

@@ -227,7 +227,7 @@ ROOM = 1024
 
 @dataclass
 class Tournament:
-    """A program, what is known of its points, and a place to run the others."""
+    """A program, the results of its points so far, and a place to run the remaining ones."""
 
     program: TunedProgram
     repository: Repository
