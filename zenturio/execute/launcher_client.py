@@ -170,6 +170,7 @@ _MAIN = (
 )
 _EXIT_SECONDS = 10.0
 STOPPED_SECONDS = 5.0
+"""Seconds after which a launcher that was stopped (SIGSTOP) is given up."""
 _SLACK_SECONDS = 60.0
 """Seconds by which a launcher may be late: half of them it waits for processes that do not die."""
 

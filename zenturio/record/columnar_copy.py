@@ -190,6 +190,7 @@ class CopiedColumn:
             return np.where(self.data < 0, len(self.values), self.data), [*self.values, None]
         values, codes = np.unique(self.data, return_inverse=True)
         listed: list[Any] = values.tolist()
+        # NaN, which np.unique sorts behind all numbers, stands for NULL here.
         if self.field.kind == "real" and listed and listed[-1] != listed[-1]:
             listed[-1] = None
         if self.nulls is not None:
@@ -235,6 +236,7 @@ class ColumnarCopy:
                 self._columns[key] = self._column(key)
             except (_DamagedError, OSError, TypeError, ValueError, LookupError) as error:
                 _log.warning("the columnar copy is damaged, and made anew next time: %s", error)
+                # Without its manifest a copy does not exist; this question goes to the database.
                 with suppress(OSError):
                     (self._folder / "manifest.json").unlink()
                 raise NotInCopyError(key) from error
@@ -285,6 +287,7 @@ def read_part(path: Path, part: Sequence[Any], target: Array) -> None:
     with open_regular(path) as file:
         file.seek(int(offset))
         count = file.readinto(array.data.cast("B")) if len(array) else 0
+    # A file may be half written: a copy does not wait for the disk, so a power failure can cut it.
     if count != array.nbytes or zlib.crc32(array.data) != checksum:
         raise _DamagedError(path)
     if array is not target:

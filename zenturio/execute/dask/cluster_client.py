@@ -219,7 +219,7 @@ class DaskCluster:
         OSError where nobody answers.
         """
         cores_of = self.client.scheduler.ncores
-        self.answers = False
+        self.answers = False  # and so it stays if the call raises
         threads = dict(self.client.sync(cores_of, workers=None, callback_timeout=_ANSWER_SECONDS))
         self.answers = True
         return threads
@@ -235,6 +235,7 @@ class DaskCluster:
             workers = self.threads()
             new = [worker for worker in workers if worker not in self._machines]
             if new:
+                # None until it answers: a worker that never does is not asked again and again.
                 self._machines |= dict.fromkeys(new)
                 self._machines |= self._ask_machines(new)
             kinds = (self._machines[worker] for worker in workers)

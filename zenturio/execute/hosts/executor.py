@@ -222,6 +222,7 @@ class Hosts(ClosesOnExit):
         refusal = self._broker.refusal(job)
         if refusal is not None:
             job.set_exception(refusal)
+        # What a killed driver began still runs at its host: a second start would run it twice.
         elif not self._adopt(job):
             self.events.note("submitted", job.digest)
             self._broker.put(job)
@@ -318,6 +319,7 @@ class Hosts(ClosesOnExit):
             self.forget(job.digest)
         job.add_done_callback(lambda _done: self._delivered.add(job.digest))
         outcome = self._journal.outcome(job.digest)
+        # Measured on a kind of machine that this job must not use: it has to run again.
         if outcome is not None and outcome.machine is not None and not job.suits(outcome.machine):
             self._journal.forget(job.digest)
             return False
@@ -339,6 +341,7 @@ class Hosts(ClosesOnExit):
         """An agent for an attempt, in a thread of its own."""
         agent = AttemptAgent(self._services, job, host)
         thread = Thread(target=self._run, args=(agent,), name="zenturio-agent", daemon=True)
+        # Both under the lock: an agent that ends at once must find itself in the set to leave it.
         with self._turn:
             self._agents.add(thread)
             thread.start()

@@ -57,6 +57,7 @@ def next_owner(
 ) -> Hashable:
     """Return who of *among*, or of all, is next; of equals, who arrived first."""
     owners = list(loads if among is None else among)
+    # A policy cannot rank a study whose run times nobody knows: its first experiment goes first.
     if policy != "fcfs":
         unknown = (o for o in owners if loads[o].mean is None and not loads[o].running)
         owners = sorted(unknown, key=lambda o: loads[o].arrival)[:1] or owners
@@ -118,6 +119,8 @@ def _ahead(load: StudyLoad, mean: float, free: Sequence[float]) -> float:
     waiting = load.left - len(load.running)
     if waiting <= 0:
         return longest
+    # Rounds in which every slot runs one more are skipped by a division: with a million waiting
+    # experiments, a step of the heap for each takes seconds, at each choice of the next study.
     levels = sum(ceil((max(free) - seconds) / mean) for seconds in free)
     rounds = max(0, (waiting - levels) // len(free))  # that every slot runs in any case
     slots = [seconds + rounds * mean for seconds in free]

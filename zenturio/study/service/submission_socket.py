@@ -131,6 +131,7 @@ class SubmissionSocket:
                 if self._closed.wait(RETRY_SECONDS):
                     return
                 continue
+            # Counted before a thread is made: nobody exhausts this process by opening connections.
             user = peer(connection)
             if user is None or not self._admit(user):
                 connection.close()
@@ -175,6 +176,7 @@ class SubmissionSocket:
     def _handle(self, connection: socket.socket, message: dict[str, Any], user: int) -> int:
         """Do what *user* asks for, and return the number of the submission."""
         name, has_token = trust.user_name(user), "token" in message
+        # A token has the rights of its user, not those of the account whose process brought it.
         if has_token:
             name = self._user_of(message.pop("token"))
         if message.get("do") != "cancel":
@@ -191,6 +193,7 @@ class SubmissionSocket:
         """Return the user whose token it is; SafetyError for that of nobody who may submit."""
         digest = hash_token(str(token))
         for user in self._users.values():
+            # In constant time: the time of a refusal must not tell how much of a token was right.
             if user.role != "look" and hmac.compare_digest(user.token, digest):
                 return user.name
         raise SafetyError("no user has this token", hint="zen serve --token makes one")
