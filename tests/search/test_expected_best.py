@@ -150,7 +150,10 @@ def test_a_point_with_several_trials_is_confirmed_as_one():
         ({"confirm": 6}, "the budget, which is not given"),
         ({"budget": 10, "confirm": -1}, "-1 runs"),
         ({"budget": 10, "confirm": 1, "takes": "columns"}, "take a point"),
-        ({"budget": 10, "confirm": 1, "directions": ["minimize"] * 2}, "several objectives"),
+        (
+            {"budget": 10, "confirm": 1, "directions": ["minimize"] * 2},
+            "of several objectives there is no single best point",
+        ),
     ],
 )
 def test_what_cannot_be_confirmed_is_refused(options, words):

@@ -91,3 +91,57 @@ def test_what_cannot_be_asked_or_told_is_refused(tmp_path):
     (tmp_path / "state.json").write_text("[]")
     with pytest.raises(InputError, match="is not a saved search"):
         Optimization.load(tmp_path / "state.json", SPACE)
+
+
+@pytest.mark.parametrize("count", [0, 29, 33, 38])
+def test_a_search_confirms_its_best_point_as_in_one_call(count, tmp_path):
+    def noisy(point):
+        noise = random.Random(str(dict(point)) + str(seen.setdefault(point, 0)))
+        seen[point] += 1
+        return cost(point) + noise.random()
+
+    options = {"engine": "auto", "budget": 40, "seed": 3, "confirm": 10}
+    seen = {}
+    searched = zen.search(SPACE, noisy, **options)
+    assert len(searched.confirmed) > 1
+    assert (searched.count, len(searched.trials)) == (30, 30)
+    seen, evaluations = {}, 0
+    search = zen.optimize(SPACE, **options)
+    while not search.is_over:
+        if evaluations == count:
+            pending = [search.ask()] if count else []
+            search.save(tmp_path / "state.json")
+            search = Optimization.load(tmp_path / "state.json", SPACE)
+            assert search.pending == pending
+        trial = next(iter(search.pending), None) or search.ask()
+        search.tell(trial, noisy(trial.point))
+        evaluations += 1
+    assert evaluations == 40
+    assert list(search.trials) == list(searched.trials)
+    assert (search.best, search.confirmed) == (searched.best, searched.confirmed)
+    with pytest.raises(InputError, match="the search is over: budget"):
+        search.ask()
+
+
+def test_several_points_are_confirmed_at_a_time_and_rounds_are_complete():
+    options = {"engine": "random", "budget": 20, "confirm": 8, "slots": 3}
+    search = zen.optimize(zen.Space(n=range(90)), **options)
+    for _ in range(12):
+        trial = search.ask()
+        search.tell(trial, float(trial.point["n"]))
+    leaders = [search.ask() for _ in range(5)]
+    assert [trial.number for trial in leaders] == [12, 13, 14, 15, 16]
+    assert not search.is_over
+    with pytest.raises(InputError, match="waits for 5 pending trials"):
+        search.ask()
+    for trial in leaders:
+        search.tell(trial, None if trial is leaders[0] else trial.point["n"] + 1)
+    again = [search.ask() for _ in range(2)]
+    assert {trial.point for trial in again} <= {trial.point for trial in leaders[1:]}
+    for trial in again:
+        search.tell(trial, trial.point["n"] + 3)
+    assert len(search.trials) == 12
+    with pytest.raises(InputError, match="no single best point to confirm, but a front"):
+        zen.optimize(SPACE, ["minimize", "maximize"], budget=20, confirm=5)
+    with pytest.raises(InputError, match="which is not given"):
+        zen.optimize(SPACE, confirm=5)

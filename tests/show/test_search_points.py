@@ -12,6 +12,7 @@ from zenturio.record.open import open_repository
 from zenturio.show.charts.column_charts import chart
 from zenturio.show.charts.search_charts import search_points
 from zenturio.show.study import Study
+from zenturio.study.best_points import best
 
 PARAMETERS = (Field("n", "int", "cells"), Field("block-size", "int"), Field("status", "str"))
 GOALS = ({"direction": "minimize", "expression": "time"},)
@@ -46,7 +47,7 @@ ROWS = [(5, 1, 10.0, 4.0), (5, 2, 11.0, 6.0), (2, 1, 12.0, None), (2, 2, 13.0, N
         (9, 1, 8.0, 7.0), (9, 2, 30.0, None)]  # fmt: skip
 
 
-def test_points_are_numbered_as_they_were_begun_and_are_worth_the_mean_of_their_repeats(repository):
+def test_points_are_numbered_as_they_were_begun_and_are_worth_what_their_repeats_are(repository):
     fill(repository, "one", ROWS)
     table = search_points(repository, ["one"])
     assert list(table["n"]) == [9, 5, 2]
@@ -56,6 +57,32 @@ def test_points_are_numbered_as_they_were_begun_and_are_worth_the_mean_of_their_
     assert table.attrs["goals"] == ["minimize time"]
     assert table.attrs["units"]["time"] == "s"
     assert (table.attrs["of"], table.attrs["noun"]) == (3, "points")
+
+
+def test_a_front_is_that_of_the_best_points_where_some_repeats_are_slow(repository):
+    goals = (
+        {"direction": "minimize", "expression": "time"},
+        {"direction": "maximize", "expression": "n"},
+    )
+    times = {1: (1.0, 1.1, 9.0), 2: (2.0, 2.1, 2.2), 3: (4.0, 4.1, 4.2), 4: (3.0, 3.1, 30.0)}
+    rows = [
+        (n, repeat, 10.0 * n + repeat, time)
+        for n, repeats in times.items()
+        for repeat, time in enumerate(repeats, 1)
+    ]
+    fill(repository, "one", rows, goals)
+    ranking = best(repository, "one", 10)
+    assert {point.values["n"] for point in ranking.points} == {1, 2, 4}  # by means 2, 3 and 4
+    table = search_points(repository, ["one"])
+    assert dict(zip(table["n"], table["time"], strict=True)) == {1: 1.1, 2: 2.1, 3: 4.1, 4: 3.1}
+    drawn = chart(table, "pareto")
+    assert "of repeats: median time, mean n" in repr(drawn)
+    front = drawn.panels[0].marks[-1]
+    assert sorted(front.x) == [point.scores["time"] for point in ranking.points]
+    alone = search_points(repository, ["one"], y="time / 1")
+    assert alone["time / 1"][0] == pytest.approx(11.1 / 3)  # no unit, and so a mean as in `best`
+    assert alone.attrs["of_repeats"] == "mean of repeats"
+    assert best(repository, "one", 1, "MINIMIZE time / 1").points[0].values["n"] == 2
 
 
 def test_repeats_can_stand_apart_and_keep_the_number_of_their_point(repository):

@@ -469,9 +469,11 @@ def check_confirmation(runs: int, budget: Budget, directions: Directions) -> Bud
     if not runs:
         return budget
     if runs < 0 or len(directions) > 1:
-        what = f"{runs} runs" if runs < 0 else "several objectives"
         raise InputError(
-            f"{what} cannot confirm a best point", hint="give one objective, and 1 run or more"
+            f"{runs} runs cannot confirm a best point"
+            if runs < 0
+            else "of several objectives there is no single best point to confirm, but a front",
+            hint="give one objective, and 1 run or more",
         )
     if budget.trials is None:
         raise InputError(

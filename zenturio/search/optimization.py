@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from zenturio.errors import InputError
@@ -12,7 +14,14 @@ from zenturio.files import read_regular, write_whole
 from zenturio.search.advised_search import AdvisedSearch
 from zenturio.search.api import scores_for
 from zenturio.search.engine import SearchProblem, make
-from zenturio.search.loop import PendingTrial, SearchLoop, parse_budget, parse_stop_rules
+from zenturio.search.loop import (
+    Confirmation,
+    PendingTrial,
+    SearchLoop,
+    check_confirmation,
+    parse_budget,
+    parse_stop_rules,
+)
 from zenturio.search.objective import Directions, Trial
 from zenturio.space import Point, Space
 from zenturio.space.space import fingerprint
@@ -33,7 +42,9 @@ class Optimization:
     Several points may be pending (*slots*), and be told in any order. If the search is *ordered*,
     its points do not depend on that order; otherwise it uses each score as soon as it is told. Its
     state is the sequence of what was asked and told: ``save`` writes it, and ``load`` makes the
-    same search again. It is not safe to be used by several threads at a time.
+    same search again. The last *confirm* evaluations of the budget measure the leading points
+    again, as in `search`; they are asked for and told as others, and are not among ``trials``. It
+    is not safe to be used by several threads at a time.
     """
 
     def __init__(
@@ -49,6 +60,7 @@ class Optimization:
         stops: Iterable[str] | str = (),
         known: Mapping[Point, Any] | None = None,
         learn_from: Mapping[Point, Any] | None = None,
+        confirm: int = 0,
         **settings: Any,
     ) -> None:
         ordering = Directions(directions)
@@ -67,8 +79,9 @@ class Optimization:
             "known": [[self._values(point), list(score)] for point, score in scores.items()],
             "learn_from": [[self._values(point), list(score)] for point, score in advice.items()],
             "settings": settings,
+            **({"confirm": confirm} if confirm else {}),
         }
-        limits = parse_budget(budget)
+        limits = check_confirmation(confirm, parse_budget(budget), ordering)
         problem = SearchProblem(space, ordering, seed, limits.trials, slots=slots, ordered=ordered)
         searcher = make(engine, problem, settings)
         if advice:
@@ -77,7 +90,14 @@ class Optimization:
         self._loop = SearchLoop(
             searcher, ordering, limits, stop_rules, known=scores, ordered=ordered
         )
+        self._search_trials = limits.trials
+        self._confirmation = Confirmation(confirm, ordering) if confirm else None
+        self._unasked: deque[Point] = deque()
+        """Points that the confirmation measures next."""
+        self._confirming: set[int] = set()
+        """The numbers of trials that measure a point again."""
         self._pending: dict[int, PendingTrial] = {}
+        self._asked = 0
         self._events: list[list[Any]] = []
         """What was asked (number, values) and told (number, scores), in this order."""
 
@@ -86,7 +106,7 @@ class Optimization:
 
         InputError if the search is over, or the engine waits for pending trials.
         """
-        trials = self._loop.ask(1)
+        trials = self._loop.ask(1) or self._ask_again()
         if not trials and self._loop.stop_reason and not self._pending:
             raise InputError(f"the search is over: {self._loop.stop_reason}", hint="see is_over")
         if not trials:
@@ -96,6 +116,7 @@ class Optimization:
             )
         (trial,) = trials
         self._pending[trial.number] = trial
+        self._asked += 1
         self._events.append([trial.number, self._values(trial.point)])
         return trial
 
@@ -108,7 +129,25 @@ class Optimization:
         values = scores_for(self._loop.directions, scores)
         del self._pending[trial.number]
         self._events.append([trial.number, list(values)])
-        self._loop.tell(trial.number, values)
+        if self._confirmation and trial.number in self._confirming:
+            self._confirming.remove(trial.number)
+            self._confirmation.tell(trial.point, values[0] if values else None)
+        else:
+            self._loop.tell(trial.number, values)
+
+    def _ask_again(self) -> list[PendingTrial]:
+        """Return a leading point that is to be measured again, if the search itself is over."""
+        if not self._has_to_confirm():
+            return []
+        self._confirming.add(self._asked)
+        return [PendingTrial(self._asked, self._unasked.popleft())]
+
+    def _has_to_confirm(self) -> bool:
+        """Return whether a leading point can be measured again now."""
+        if self._confirmation and not self._unasked and self._loop.is_over:
+            trials = [*self._loop.known_trials, *self._loop.trials]
+            self._unasked += [point for point, _ in self._confirmation.next_round(trials)]
+        return bool(self._unasked)
 
     @property
     def pending(self) -> list[PendingTrial]:
@@ -118,8 +157,10 @@ class Optimization:
     @property
     def is_over(self) -> bool:
         """Whether the budget is spent, a rule ended the search, or ``ask`` had no more points."""
-        budget = self._definition["budget"]
-        return self._loop.is_over or (budget is not None and len(self._loop.trials) >= budget)
+        limit = self._search_trials
+        if limit is not None and len(self._loop.trials) >= limit:
+            self._loop.ask(1)  # it is over: it knows when it is asked
+        return self._loop.is_over and not self._confirming and not self._has_to_confirm()
 
     @property
     def trials(self) -> Sequence[Trial]:
@@ -131,8 +172,20 @@ class Optimization:
 
     @property
     def best(self) -> Trial | None:
-        """The best trial or known point; None before there is a usable one."""
+        """The best trial or known point; None before there is a usable one.
+
+        The confirmed one with the mean of its ``confirmed`` scores, as soon as there are some.
+        """
+        if self._confirmation and self._confirmation.best:
+            point, scores = self._confirmation.best
+            return Trial(point, (fmean(scores),))
         return self._loop.best
+
+    @property
+    def confirmed(self) -> tuple[float, ...]:
+        """The scores by which the best point was confirmed."""
+        best = self._confirmation and self._confirmation.best
+        return tuple(best[1]) if best else ()
 
     @property
     def front(self) -> list[Trial]:

@@ -26,7 +26,8 @@ class SearchResult:
     stop_reason: str
     """Why it ended: exhausted, budget, time, target or stall."""
     count: int
-    """The number of trials; of a compiled objective, of evaluations."""
+    """The number of trials; of a compiled objective, of evaluations. Evaluations that confirm the
+    best point are not counted."""
     seconds: float
     numbers: Sequence[int] = ()
     """The number of each trial, from 1, if ``trials`` are not all."""

@@ -13,6 +13,7 @@ import pandas as pd
 from zenturio.annotate.grammar import read
 from zenturio.annotate.model import ObjectiveStatement
 from zenturio.errors import ExpressionError, InputError, Passage, did_you_mean
+from zenturio.experiment.aggregates import default_aggregate
 from zenturio.experiment.signed_ranks import Interval
 from zenturio.expression import Expression, Value, parse
 from zenturio.query import importances, study_frame
@@ -175,8 +176,9 @@ def search_points(
     After parameters and metrics come ``visit``, a number for each point in the order in which they
     started, ``study`` if there are several, and a column for each objective. The objectives are
     those of the study, or of the *objective* (``MINIMIZE expr, MAXIMIZE expr``), or the formula
-    *y*. The score of a point is the mean of its repeats; *apart*, each repeat has its own row. The
-    score of a failed point is NaN. Of more experiments than *most* there is a sample. Without
+    *y*. The score of a point is the median of its repeats where it is a time, else their mean, as
+    `best_points.best` has it; *apart*, each repeat has its own row. The score of a failed point is
+    NaN. Of more experiments than *most* there is a sample. Without
     *outside*, points that the present space does not contain are left out. *rows* chooses the kind
     of machine and the round.
     """
@@ -273,10 +275,15 @@ def _points_of_study(repository: Repository, study: str, query: _PointQuery) -> 
     hidden = [column for fact, column in facts.items() if fact != "repeat"]
     points: pd.DataFrame = started.drop(columns=hidden, errors="ignore")
     points = points.assign(**scores, **{visit: _point_numbers(started, parameters)})
-    total = len(points)
+    total, of_repeats = len(points), ""
     if not query.apart:
         total = int(points[visit].max()) if len(points) else 0
-        points = _mean_of_repeats(points, visit, parameters, [*table.attrs["metrics"], *scores])
+        units = table.attrs["units"]
+        if total < len(points):
+            kinds = {name: default_aggregate(units.get(name, "")) for name in scores}
+            of_repeats = _aggregate_note(kinds)
+        names = [*table.attrs["metrics"], *scores]
+        points = _reduce_repeats(points, visit, parameters, names, units)
     points.attrs = dict(table.attrs) | {
         "visit": visit,
         "goals": [f"{o.direction} {o.column}".strip() for o in objectives],
@@ -284,8 +291,16 @@ def _points_of_study(repository: Repository, study: str, query: _PointQuery) -> 
         "visited": "points",
         "runs": [facts["repeat"]] if query.apart else [],
         "of": total,
+        "of_repeats": of_repeats,
     }
     return points
+
+
+def _aggregate_note(kinds: Mapping[str, str]) -> str:
+    """Return what the scores of a point with repeats are, by the *kinds* of aggregates."""
+    if len(set(kinds.values())) == 1:
+        return f"{next(iter(kinds.values()))} of repeats"
+    return "of repeats: " + ", ".join(f"{kind} {name}" for name, kind in kinds.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,14 +366,21 @@ def _point_numbers(started: pd.DataFrame, parameters: Sequence[str]) -> np.ndarr
     return numbers
 
 
-def _mean_of_repeats(
-    rows: pd.DataFrame, visit: str, parameters: Sequence[str], metrics: Iterable[str]
+def _reduce_repeats(
+    rows: pd.DataFrame,
+    visit: str,
+    parameters: Sequence[str],
+    metrics: Iterable[str],
+    units: Mapping[str, str],
 ) -> pd.DataFrame:
-    """Return a row for each point: its parameters, and the means of its metrics."""
+    """Return a row for each point: its parameters, and the medians or means of its metrics."""
     first = rows.drop_duplicates(visit).set_index(visit)[list(parameters)]
     numeric = [name for name in dict.fromkeys(metrics) if is_number(rows[name])]
     values = rows[[name for name in numeric if name not in parameters]].astype(float)
-    points: pd.DataFrame = first.join(values.groupby(rows[visit]).mean())
+    is_time = np.array([default_aggregate(units.get(n, "")) == "median" for n in map(str, values)])
+    points: pd.DataFrame = first.join(values.loc[:, ~is_time].groupby(rows[visit]).mean())
+    if is_time.any():
+        points = points.join(values.loc[:, is_time].groupby(rows[visit]).median())
     return points.reset_index()
 
 
@@ -399,6 +421,8 @@ def search_chart(query: ChartQuery, frame: pd.DataFrame) -> Chart:
     names = [objective.name for objective in objectives]
     needed = names if query.kind == "pareto" else ()
     table = ChartTable(frame, replace(query, y=(names[0],)), needed)
+    if note := frame.attrs.get("of_repeats"):
+        table.notes.append(note)
     return _BUILDERS[query.kind](table, objectives)
 
 
