@@ -21,6 +21,7 @@ SMALLEST = {
     "growth": "--counted --sizes 5000,10000,20000 --studies 100,200,400 --copy-from 1",
     "heft": "--quick",
     "identity": "--sizes 3 100 --rounds 1",
+    "islands": "--evaluations 400 --islands 3 --exchanges 1",
     "launch": "--runs 4 --rounds 1",
     "long_runs": "--sizes 10 --inline 10 --rounds 1",
     "luck": "--problems tiles-small --seeds 2 --trials 10",

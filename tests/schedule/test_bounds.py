@@ -1,5 +1,7 @@
 """Lower bounds are below every plan, and as high as can be where that is known."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,7 +9,9 @@ from hypothesis import strategies as st
 
 from schedule import naive, naive_listing, naive_placing
 from zenturio.schedule.algorithm import make
+from zenturio.schedule.generators.generator import instance_of
 from zenturio.schedule.kernels.lower_bounds import equal_task_times, interval_excess
+from zenturio.schedule.model import lower_bounds as bounds_module
 from zenturio.schedule.model.lower_bounds import LowerBounds, gap, lower_bound, lower_bounds
 from zenturio.schedule.model.platform import NetworkLink, Platform, PlatformMachine, identical
 from zenturio.schedule.model.problem import Problem
@@ -147,6 +151,52 @@ def test_the_optimum_of_a_solver_is_never_below_a_bound(seed, is_shared, monkeyp
     plan = make("cp-sat:effort=5").plan(problem)
     assert plan.notes["status"] == "optimal"
     assert lower_bound(problem) <= plan.makespan * ROUNDING
+
+
+def without_skip(problem):
+    """The bounds, with refuted makespans even where crowded intervals say as much."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bounds_module, "_is_refutation_implied", lambda *_: False)
+        return bounds_module._computed(problem)
+
+
+@settings(max_examples=settings.default.max_examples * 20 // 100, deadline=None)
+@given(naive.flows((1, 6)), st.integers(1, 3))
+def test_nothing_is_lost_where_makespans_are_not_refuted_one_by_one(flow, count):
+    problem = Problem.of(flow, identical(count))
+    assert bounds_module._is_refutation_implied(problem, bounds_module._machine_kinds(problem))
+    assert without_skip(problem) == lower_bounds(problem)
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(i, marks=pytest.mark.slow) for i in range(1, 30))])  # fmt: skip
+@pytest.mark.parametrize("count", [2, 3])
+def test_nor_in_larger_graphs(seed, count):
+    flow = instance_of(f"layered:tasks=16,ccr=0,layers=4,seed={seed}").workflow
+    problem = Problem.of(flow, identical(count))
+    assert without_skip(problem) == lower_bounds(problem)
+
+
+def test_makespans_are_refuted_where_machines_differ_or_tasks_are_tied_or_share_them():
+    def bounds(tasks, edges, *machines):
+        edges = [(f"t{a}", f"t{b}") for a, b in edges]
+        tasks = [replace(task, name=f"t{i}") for i, task in enumerate(tasks)]
+        found = lower_bounds(Problem.of(Workflow.of("made", tasks, edges), Platform("p", machines)))
+        return max(found.critical, found.load, found.crowded, found.level), found.refuted
+
+    one, other = PlatformMachine("one"), PlatformMachine("other")
+    tied = [WorkflowTask("", 10.0, machine="x"), WorkflowTask("", 10.0, machine="x")]
+    assert bounds([*tied, WorkflowTask("", 5.0)], [], one, other) == (13, 20)
+    edges = [(0, 1), (2, 3), (1, 4), (2, 4), (3, 4), (1, 5), (4, 5)]
+    works = [WorkflowTask("", work) for work in (8.0, 4.0, 4.0, 5.0, 7.0, 8.0)]
+    assert bounds(works, edges, one, PlatformMachine("fast", 2.0)) == (
+        14,
+        pytest.approx(14.5, 1e-4),
+    )
+    wide = [(7.0, 2), (2.0, 2), (5.0, 1), (6.0, 2), (7.0, 2), (7.0, 1)]
+    tasks = [WorkflowTask("", work, cores=cores) for work, cores in wide]
+    double = PlatformMachine("a", cores=2), PlatformMachine("b", cores=2)
+    found = bounds(tasks, [(0, 2), (3, 5), (4, 5)], *double)
+    assert found == (14, pytest.approx(15, 1e-4))
 
 
 def test_no_tasks_take_no_time():

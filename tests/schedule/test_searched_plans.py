@@ -21,14 +21,13 @@ from zenturio.schedule.model.plan import check
 from zenturio.schedule.model.platform import NetworkLink, Platform, PlatformMachine, identical
 from zenturio.schedule.model.problem import Problem
 from zenturio.schedule.model.workflow import Workflow, WorkflowTask
-from zenturio.schedule.static import genetic
+from zenturio.schedule.static import islands as islands_module
 from zenturio.schedule.static.genetic import (
     GeneticScheduler,
     GeneticSchedulerSettings,
-    _Evolution,
-    _Island,
     decoding_problem_of,
 )
+from zenturio.schedule.static.islands import EvolutionSettings, Island, IslandModel, ThreadRunner
 from zenturio.schedule.static.list_scheduling import heft, mean_delays, mean_times, upward_ranks
 from zenturio.search.engine import SearchProblem as Wanted
 from zenturio.search.ga import Ga, GaSettings
@@ -162,7 +161,7 @@ def test_islands_find_the_same_plan_on_any_number_of_cores(islands, monkeypatch)
     problem = generated("layered:tasks=20,machines=3,ccr=2,seed=1")
     plans = []
     for cores in (1, 4):
-        monkeypatch.setattr(genetic, "usable_cores", lambda cores=cores: cores)
+        monkeypatch.setattr(islands_module, "usable_cores", lambda cores=cores: cores)
         plans.append(check(make(f"ga:evaluations=600,islands={islands}", seed=3).plan(problem)))
     assert plans[0].start.tolist() == plans[1].start.tolist()
     assert plans[0].processor.tolist() == plans[1].processor.tolist()
@@ -177,11 +176,12 @@ def test_islands_exchange_their_best_plans():
     settings = GeneticSchedulerSettings(evaluations=60, islands=3, population=4)
     case, search = decoding_problem_of(problem), GeneticScheduler(settings)
     orders, genes = search._first(problem, 60)
-    islands = [_Island(case, *search._first_of_island(problem, orders, genes, i), settings, 0.0, i)
+    shared = EvolutionSettings(settings.tries, settings.mutation, 0.0)
+    islands = [Island(case, *search._first_of_island(problem, orders, genes, i), shared, i)
                for i in range(3)]  # fmt: skip
-    evolution = _Evolution(islands, 60)
+    model = IslandModel(islands, 60, ThreadRunner())
     before = [island.best for island in islands]
-    evolution.advance(0)
+    model.advance(0)
     # Nothing evolved: each has the better of its own best plan and its neighbour's.
     after = [min(own, other) for own, other in zip(before, before[-1:] + before[:-1], strict=True)]
     assert [island.best for island in islands] == after

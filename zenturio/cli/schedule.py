@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from zenturio.cli import output
-from zenturio.cli.options import Json
+from zenturio.cli.options import Json, Trust
 from zenturio.errors import ZenError
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from zenturio.schedule.formats.task_times import TaskTimes
     from zenturio.schedule.model.metrics import MoldablePlan
     from zenturio.schedule.model.plan import Plan
+    from zenturio.schedule.static.islands import IslandRunner
 
 
 SHOWN = 12
@@ -88,6 +89,15 @@ def schedule(
     budget: Annotated[
         str, typer.Option(metavar="COST", help="Take the shortest plan that costs no more.")
     ] = "",
+    islands_on: Annotated[
+        str,
+        typer.Option(
+            "--islands-on",
+            metavar="PLACE",
+            help="Place where the islands of ga evolve, one for each slot (zen places); default "
+            "algorithm: ga.",
+        ),
+    ] = "",
     times: Times = "",
     seed: Annotated[int, typer.Option(min=0, help="Random seed of the algorithm.")] = 0,
     out: Annotated[
@@ -97,16 +107,22 @@ def schedule(
         Path | None,
         typer.Option(metavar="FILE", help="Draw a Gantt chart: .html, .svg, .png or .pdf."),
     ] = None,
+    trust: Trust = False,  # noqa: ARG001 - its callback does it
     json: Json = False,
 ) -> None:
     """Plan which task of a workflow runs where and when.
 
     Prints the metrics of the plan, and a chart of the busy processors over time.
 
+    With --islands-on, the populations of ga evolve at a place, such as the hosts of a file, and
+    exchange their best plans. Each step is an experiment there, so few exchanges suit places that
+    start slowly (--set exchanges=4).
+
     Examples: zen schedule montage.json --on grid.toml; zen schedule wien2k --on identical:8
     --algorithm ga -o plan.json --gantt plan.html; zen schedule montage.json --on grid.toml --within
     10s; zen schedule montage.json --on cloud.toml --front makespan+cost --deadline 1h; zen schedule
-    montage.json --on grid.toml --times montage-tasks
+    montage.json --on grid.toml --times montage-tasks; zen schedule montage.json --on grid.toml
+    --islands-on hosts.toml --within 1m --set exchanges=8
     """
     from zenturio.errors import InputError
     from zenturio.schedule.commands import PlanRequest, plan_report
@@ -119,7 +135,7 @@ def schedule(
     request = PlanRequest(
         workflow,
         on,
-        algorithm,
+        algorithm or ("ga" if islands_on else ""),
         objective,
         pairs(set_ or []),
         seed,
@@ -130,8 +146,12 @@ def schedule(
         times=read_times(times) if times else None,
     )
     words = f"planning with {request.name}"
-    with output.waiting(words, request.seconds_within), compiling_told():
-        plan = request.plan()
+    with (
+        output.waiting(words, request.seconds_within),
+        compiling_told(),
+        _island_runner(islands_on) as islands,
+    ):
+        plan = request.plan(islands=islands)
         facts_json = plan_facts(plan) if json else None
     output.report(plan_report(plan))
     if request.times is not None:
@@ -148,6 +168,20 @@ def schedule(
         output.facts(facts_json)
     else:
         _tell(plan, out)
+
+
+@contextmanager
+def _island_runner(place: str) -> "Iterator[IslandRunner | None]":
+    """The runner of islands at *place*; None without one."""
+    if not place:
+        yield None
+        return
+    from zenturio.execute.island_runner import PlaceRunner
+    from zenturio.execute.places import open_place
+    from zenturio.record.open import FOLDER, project_folder
+
+    with open_place(place, project_folder() / FOLDER) as executor:
+        yield PlaceRunner(executor, place)
 
 
 def algorithms(

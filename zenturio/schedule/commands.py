@@ -43,6 +43,7 @@ from zenturio.schedule.simulate.simulator import (
     simulate_perturbed,
 )
 from zenturio.schedule.simulate.trace import ExecutionTrace
+from zenturio.schedule.static.islands import IslandRunner
 from zenturio.schedule.static.list_scheduling import plan_as_assigned
 from zenturio.settings.schema import pairs
 
@@ -265,15 +266,25 @@ class PlanRequest:
             return "ga"
         return "portfolio" if self.within else "heft"
 
-    def plan(self, cache: ProblemCache | None = None) -> Plan | MoldablePlan:
-        """Return the plan, checked; *cache* avoids reading files again."""
+    def plan(
+        self, cache: ProblemCache | None = None, islands: IslandRunner | None = None
+    ) -> Plan | MoldablePlan:
+        """Return the plan, checked; *cache* avoids reading files again.
+
+        *islands* lets the islands of the algorithm evolve elsewhere, as many as it has slots.
+        """
         settings = {
+            **({} if islands is None else {"islands": str(islands.slots)}),
             **self.settings,
             **_objective_setting(self.name, self.objective),
             **_limit_setting(self.name, self.within),
             **self._goal_settings(),
         }
+        if islands is not None:
+            self._check_islands()
         algorithm = make(self.name, settings, self.seed)
+        if islands is not None:
+            algorithm.island_runner = islands
         # Online and dynamic algorithms react to events; they have no plan in advance.
         if not hasattr(algorithm, "plan"):
             raise InputError(
@@ -291,6 +302,19 @@ class PlanRequest:
             problem = kind.of(flow, problem.platform)
         plan: Plan | MoldablePlan = check(algorithm.plan(problem))
         return plan
+
+    def _check_islands(self) -> None:
+        """InputError if the algorithm has no islands for this objective."""
+        if not any(item.name == "islands" for item in describe(self.name).settings):
+            raise InputError(
+                f"--islands-on: {self.name} has no islands", hint="--algorithm ga, or leave it out"
+            )
+        objective = self.objective or self.settings.get("objective", "makespan")
+        if objective != "makespan":
+            raise InputError(
+                f"--islands-on: islands only optimise the makespan, not {objective}",
+                hint="leave out --islands-on",
+            )
 
     @property
     def seconds_within(self) -> float:

@@ -107,15 +107,22 @@ def _computed(problem: Problem) -> LowerBounds:
     best = max(critical, load, crowded, level)
     refuted = best
     steps = len(forth.task) * len(kinds.machines) * len(kinds.latency)
-    # Alike machines, no transfers, no groups: a span that is too full is a crowded interval, too.
-    is_alike = unit is not None and len(kinds.machines) == 1 and not problem.grouped
-    is_implied = is_alike and not problem_arrays(problem).moves
-    if best and steps <= _MAX_REFUTED_STEPS and not is_implied:
+    if best and steps <= _MAX_REFUTED_STEPS and not _is_refutation_implied(problem, kinds):
         refuted = _longest_refuted(best, kinds, forth, back, group, fits)
     bounds = critical, load, crowded, level, refuted
     return LowerBounds(
         *(float(math.ceil(bound - 1e-9)) if has_whole_times else bound for bound in bounds)
     )
+
+
+def _is_refutation_implied(problem: Problem, kinds: MachineKinds) -> bool:
+    """Return whether crowded intervals say as much: a span that is too full is one of them.
+
+    So it is where machines are alike and take one task at a time, no data pass, and none is tied to
+    the machine of another.
+    """
+    is_alike = problem.resources is None and len(kinds.machines) == 1
+    return is_alike and not problem.grouped and not problem_arrays(problem).moves
 
 
 def critical_bound(problem: Problem, release: Floats) -> float:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from time import monotonic, thread_time
+from math import inf
+from time import monotonic
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -20,6 +20,14 @@ from zenturio.schedule.model.problem import Problem
 from zenturio.schedule.model.resources import no_capacities
 from zenturio.schedule.model.workflow import Floats, Indices
 from zenturio.schedule.static.batch_mode import MaxMin, MinMin, Sufferage
+from zenturio.schedule.static.islands import (
+    TASKS_PER_SLICE,
+    EvolutionSettings,
+    Island,
+    IslandModel,
+    IslandRunner,
+    ThreadRunner,
+)
 from zenturio.schedule.static.list_scheduling import (
     Cpop,
     Heft,
@@ -30,7 +38,6 @@ from zenturio.schedule.static.list_scheduling import (
 )
 from zenturio.schedule.static.metric_search import MetricSearch
 from zenturio.settings.schema import setting
-from zenturio.system.machine import usable_cores
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -193,8 +200,6 @@ class AnnealingScheduler:
 
 
 _UNLIMITED = 1 << 62
-_TASKS_PER_SLICE = 1_000_000
-"""Tasks placed between two checks of the clock and for an interrupt."""
 _MAX_SEEDED_TASKS = 2000
 """Larger workflows start with the plan of HEFT only; other heuristics are slower."""
 _HEURISTICS = (Heft, Cpop, Peft, MinMin, MaxMin, Sufferage)
@@ -212,153 +217,15 @@ class GeneticSchedulerSettings:
     objective: str = setting("makespan", f"what is made best: {', '.join(METRICS)}")
     islands: int = setting(
         1,
-        "populations side by side on the cores, which exchange their best plans",
+        "populations side by side, on the cores or at a place, which exchange their best plans",
         low=1,
         high=1024,
     )
+    exchanges: int = setting(20, "how often islands exchange their best plans", low=1)
 
 
 _ISLAND_SEEDS = 7_919
 """Distance between the seeds of two islands; seeds of users are small numbers."""
-_EXCHANGES = 20
-"""How often islands exchange their best plans."""
-
-
-class _Island:
-    """A population that evolves by itself."""
-
-    def __init__(
-        self,
-        case: DecodingProblem,
-        orders: Any,
-        genes: Any,
-        settings: GeneticSchedulerSettings,
-        bound: float,
-        seed: int,
-    ) -> None:
-        from zenturio.search.kernels.rng import stream  # noqa: PLC0415 - loads Numba
-
-        self._case, self._orders, self._genes = case, orders, genes
-        self._settings, self._bound, self._state = settings, bound, stream(seed)
-        self._scores = np.empty((len(orders), 2))
-        self.evaluations = 0
-        self.children = 0
-        self.found = 0
-        """The evaluation that found the best plan; 0: one of the first."""
-
-    @property
-    def best(self) -> tuple[float, float]:
-        """The makespan and the sum of ends of the best plan."""
-        return tuple(self._scores[self._rank()[0]].tolist())
-
-    def plan(self) -> tuple[Any, Any]:
-        """Return the order and the genes of the best plan."""
-        best = self._rank()[0]
-        return self._orders[best], self._genes[best]
-
-    def begin(self) -> float:
-        """Evaluate the first plans; return the seconds of a processor that this took."""
-        from zenturio.schedule.kernels.genetic import improve_all  # noqa: PLC0415 - loads Numba
-
-        began = thread_time()
-        self.evaluations = int(
-            improve_all(
-                self._case, self._orders, self._genes, self._scores, self._settings.tries,
-                self._bound, self._state,
-            )
-        )  # fmt: skip
-        return thread_time() - began
-
-    def evolve(self, until: int) -> float:
-        """Go on to *until* evaluations; return the seconds of a processor that this took."""
-        from zenturio.schedule.kernels.genetic import evolve_plans  # noqa: PLC0415 - loads Numba
-
-        began = thread_time()
-        self.evaluations, found, children = map(
-            int,
-            evolve_plans(
-                self._case, self._orders, self._genes, self._scores, self._settings.tries,
-                self._settings.mutation, self._bound, self._state, self.evaluations, until,
-            ),
-        )  # fmt: skip
-        self.found, self.children = found or self.found, self.children + children
-        return thread_time() - began
-
-    def receive(self, plan: tuple[Any, Any], score: tuple[float, float]) -> None:
-        """Replace the worst plan by *plan*, unless that is worse or here already."""
-        worst = self._rank()[-1]
-        if score < tuple(self._scores[worst].tolist()) and not (self._scores == score).all(1).any():
-            self._orders[worst], self._genes[worst] = plan
-            self._scores[worst] = score
-
-    def _rank(self) -> NDArray[Any]:
-        ranks: NDArray[Any] = np.lexsort((self._scores[:, 1], self._scores[:, 0]))
-        return ranks
-
-
-class _Evolution:
-    """Islands in threads, which hand their best plans around in a ring after each step."""
-
-    def __init__(self, islands: list[_Island], limit: int) -> None:
-        self._islands = islands
-        self._limits = [limit * (i + 1) // len(islands) - limit * i // len(islands)
-                        for i in range(len(islands))]  # fmt: skip
-        self._steps: list[list[float]] = []
-        """Processor seconds of each island in each step."""
-        self._between = 0.0
-        """Processor seconds of exchanges, which are serial."""
-        self._clock = 0.0
-        """Seconds by the clock of all steps."""
-        self._run(_Island.begin, [() for _ in islands])
-
-    @property
-    def best(self) -> float:
-        return min(island.best[0] for island in self._islands)
-
-    @property
-    def evaluations(self) -> int:
-        return sum(island.evaluations for island in self._islands)
-
-    def advance(self, evaluations: int) -> None:
-        """Let each island evolve by *evaluations*, at most to its limit, and exchange the best."""
-        self._run(
-            _Island.evolve,
-            [
-                (max(min(limit, island.evaluations + evaluations), island.evaluations),)
-                for island, limit in zip(self._islands, self._limits, strict=True)
-            ],
-        )
-        if len(self._islands) > 1:
-            began = thread_time()
-            sent = [(island.plan(), island.best) for island in self._islands]
-            sent = [((order.copy(), genes.copy()), score) for (order, genes), score in sent]
-            for island, (plan, score) in zip(self._islands, sent[-1:] + sent[:-1], strict=True):
-                island.receive(plan, score)
-            self._between += thread_time() - began
-
-    def _run(self, step: Callable[..., float], arguments: list[tuple[Any, ...]]) -> None:
-        began = monotonic()
-        if len(self._islands) == 1:
-            self._steps.append([step(self._islands[0], *arguments[0])])
-        else:
-            with ThreadPoolExecutor(min(len(self._islands), usable_cores())) as pool:
-                pairs = zip(self._islands, arguments, strict=True)
-                futures = [pool.submit(step, island, *values) for island, values in pairs]
-                self._steps.append([future.result() for future in futures])
-        self._clock += monotonic() - began
-
-    def speedups(self) -> dict[str, float]:
-        """Return the speedup that was measured, and that of a processor for each island.
-
-        The prediction plays the steps: each takes as long as its slowest island, and exchanges are
-        serial.
-        """
-        total = sum(map(sum, self._steps)) + self._between
-        apart = sum(map(max, self._steps)) + self._between
-        return {
-            "speedup_measured": total / max(self._clock + self._between, 1e-9),
-            "speedup_predicted": total / max(apart, 1e-9),
-        }
 
 
 class GeneticScheduler:
@@ -370,14 +237,16 @@ class GeneticScheduler:
     given evaluations; the same seed gives the same plan. For another objective, placements are
     crossed and mutated without local search, from the same heuristics and the plan of least cost;
     of plans with equal objectives, the shortest is best. Islands share the evaluations and evolve
-    in threads; their number, not that of the cores, decides which plan is found (notes:
-    speedup_measured, and speedup_predicted for a processor each). Good for every workflow whose
-    plan is worth a second. Not good for a million tasks: use heft. Cost: evaluations x (edges +
-    tasks x later tasks on their processor).
+    in threads, or at a place (zen schedule --islands-on); their number, not that of the cores,
+    decides which plan is found (notes: speedup_measured, and speedup_predicted for a processor
+    each). Good for every workflow whose plan is worth a second. Not good for a million tasks: use
+    heft. Cost: evaluations x (edges + tasks x later tasks on their processor).
     """
 
     kind: ClassVar[Kind] = "static"
     Settings: ClassVar[type[GeneticSchedulerSettings]] = GeneticSchedulerSettings
+    island_runner: IslandRunner | None = None
+    """Where islands evolve; None: in threads of this process."""
 
     def __init__(self, settings: GeneticSchedulerSettings | None = None, seed: int = 0) -> None:
         self._settings = settings or GeneticSchedulerSettings()
@@ -405,23 +274,26 @@ class GeneticScheduler:
         if case.loose:
             genes[:] = FREE
         count = settings.islands
+        shared = EvolutionSettings(settings.tries, settings.mutation, bound)
         islands = [
-            _Island(case, *self._first_of_island(problem, orders, genes, i), settings, bound,
-                    self._seed + i * _ISLAND_SEEDS)
+            Island(case, *self._first_of_island(problem, orders, genes, i), shared,
+                   self._seed + i * _ISLAND_SEEDS)
             for i in range(count)
         ]  # fmt: skip
-        evolution = _Evolution(islands, limit)
-        first = evolution.best
-        # Compiled code cannot be interrupted: it returns after each slice.
-        slices = max(1, _TASKS_PER_SLICE // max(problem.tasks, 1))
-        if count > 1:
-            slices = min(slices, max(limit // (count * _EXCHANGES), 1))
-        while (ended := self._ended(evolution, bound, limit, started)) is None:
-            evolution.advance(slices)
+        began = monotonic()
+        model = IslandModel(islands, limit, self.island_runner or ThreadRunner())
+        first = model.best
+        # At a place each step starts a program: one that would end too late is not begun.
+        start_up = monotonic() - began if self.island_runner else 0.0
+        steps = 0
+        while (ended := self._ended(model, bound, limit, started - start_up)) is None:
+            left = (settings.seconds or inf) - (monotonic() - started)
+            model.advance(*self._step(problem, limit, left, start_up, steps))
+            steps += 1
         best = min(islands, key=lambda island: island.best)
         makespan = best.best[0]
         notes = {
-            "evaluations": evolution.evaluations,
+            "evaluations": model.evaluations,
             "children": sum(island.children for island in islands),
             "found": best.found,
             "first": first,
@@ -430,8 +302,25 @@ class GeneticScheduler:
             "ended": ended,
         }
         if count > 1:
-            notes |= evolution.speedups()
+            notes |= model.speedups()
         return decoded_plan(problem, case, "ga", *best.plan(), notes)
+
+    def _step(
+        self, problem: Problem, limit: int, left: float, start_up: float, steps: int
+    ) -> tuple[int, float]:
+        """Return the evaluations of an island's next step, and its seconds, of those that are left.
+
+        Where evaluations are the limit, they alone decide: the same seed gives the same plan
+        wherever islands are.
+        """
+        settings = self._settings
+        count = max(1, TASKS_PER_SLICE // max(problem.tasks, 1))
+        if limit < _UNLIMITED and (settings.islands > 1 or self.island_runner):
+            count = max(limit // (settings.islands * settings.exchanges), 1)
+        if self.island_runner is None or settings.seconds is None:
+            return count, inf
+        share = max(left / max(settings.exchanges - steps, 1), 2 * start_up)
+        return (count if limit < _UNLIMITED else limit), min(share, left) - start_up
 
     def _first_of_island(
         self, problem: Problem, orders: Any, genes: Any, number: int
@@ -444,10 +333,10 @@ class GeneticScheduler:
         is_free = (genes == FREE).all(axis=1)
         return np.where(is_free[:, None], own, orders), genes.copy()
 
-    def _ended(self, evolution: _Evolution, bound: float, limit: int, started: float) -> str | None:
-        if evolution.best <= bound:
+    def _ended(self, model: IslandModel, bound: float, limit: int, started: float) -> str | None:
+        if model.best <= bound:
             return "bound"
-        return self._spent(evolution.evaluations, limit, started)
+        return self._spent(model.evaluations, limit, started)
 
     def _limit(self, problem: Problem) -> int:
         """Return the largest number of evaluations."""
