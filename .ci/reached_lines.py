@@ -115,14 +115,22 @@ def _assigned(path: Path, line: int) -> set[str]:
 def reached(package: str, select: str, jobs: int, tests: list[str], folder: Path) -> Reached:
     """Which lines of *package* its *tests* reach: one run of them with coverage."""
     data, report, configuration = (folder / name for name in ("coverage", "tests.xml", "rc"))
-    configuration.write_text(f"[run]\ndata_file = {data}\nconcurrency = thread\n")
+    source = ROOT / "zenturio" / package
+    configuration.write_text(
+        f"[run]\ndata_file = {data}\nconcurrency = thread\nsource = {source}\n"
+    )
     command = [
         sys.executable, "-P", "-m", "pytest", *OPTIONS, *tests, "-k", select, "-q",
         "-n", str(jobs), "--dist", "worksteal",
         f"--cov=zenturio/{package}", "--cov-context=test", "--cov-report=",
         f"--junitxml={report}", f"--cov-config={configuration}",
     ]  # fmt: skip
-    environment = {**environment_in(ROOT), "ZENTURIO_COVER_LAWS": "1"}
+    # Commands in copies of a loaded process count, too: see tests/loaded.py.
+    environment = {
+        **environment_in(ROOT),
+        "ZENTURIO_COVER_LAWS": "1",
+        "ZENTURIO_COVER_COMMANDS": str(configuration),
+    }
     code = subprocess.run(
         command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, check=False
     ).returncode

@@ -56,6 +56,8 @@ PACKAGES = (
 """What charts, schedules, engines and new databases load: most of the time of such a command."""
 LARGEST = 2**20
 """Bytes of a request."""
+MEASURED = "ZENTURIO_COVER_COMMANDS"
+"""In the environment: a file of settings for coverage."""
 HUGE_PAGE, MADV_COLLAPSE = 2**21, 25
 
 
@@ -286,6 +288,18 @@ def _become(asked: dict, streams: list[int]) -> None:
         plugins._entry_points.cache_clear()
     for each in failpoints._declared.values():
         each._left = failpoints._asked(each.name)
+    _measure()
+
+
+def _measure() -> None:
+    """Count lines as those of the test that began this, where .ci/mutants.py asks for them."""
+    if configuration := os.environ.get(MEASURED):
+        test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
+        coverage = importlib.import_module("coverage").Coverage(
+            config_file=configuration, context=f"{test}|run", data_suffix=True
+        )
+        coverage.start()
+        atexit.register(lambda: (coverage.stop(), coverage.save()))
 
 
 def _modules() -> Iterator[str]:
@@ -330,7 +344,7 @@ def _run(script: str) -> None:
 if __name__ == "__main__":
     # As of the script `zen`: neither what lies beside this file nor a study's folder is a module.
     sys.path[0] = str(Path(sys.executable).parent)
-    for name in (*_modules(), *PACKAGES):
+    for name in (*_modules(), *PACKAGES, *(["coverage"] if MEASURED in os.environ else [])):
         importlib.import_module(name)
     failpoints = importlib.import_module("zenturio.failpoints")
     plugins = importlib.import_module("zenturio.plugins")

@@ -262,12 +262,13 @@ def test_the_best_points_are_those_of_all_records(sqlite, goal):
     assert copied == asked
 
 
-def copied_mean(repository):
-    return results(repository, "s", by=["solver"], aggregates=["sum"])
+def copied_mean(repository, study="s"):
+    return results(repository, study, by=["solver"], aggregates=["sum"])
 
 
-def check_follows(repository):
-    assert differences(copied_mean(repository), without_copy(lambda: copied_mean(repository))) == []
+def check_follows(repository, study="s"):
+    copied = copied_mean(repository, study)
+    assert differences(copied, without_copy(lambda: copied_mean(repository, study))) == []
 
 
 def segments(folder):
@@ -331,6 +332,40 @@ def test_the_copy_follows_changes_in_place(sqlite, folder):
     check_follows(sqlite)
     assert 77 in {row[0] for row in results(sqlite, "s", by=["n"], where="status != 'x'").rows}
     assert before & segments(folder)
+
+
+def test_copies_of_three_studies_follow_each_its_own_changes(sqlite, folder):
+    rows = rows_of(1, 130)
+    for begin, end in ((0, 10), (10, 20), (20, 130)):
+        for study in "rst":
+            fill(sqlite, study, PARAMETERS, METRICS, rows[begin:end])
+        for study in "rst":
+            check_follows(sqlite, study)
+    # Of a study with an edit the segment of the row and the open one are read again, and no other.
+    for number, row in enumerate((5, 130), 1):
+        before = segments(folder)
+        change(sqlite, f"UPDATE results SET v0 = 77 WHERE id = {row}",
+               "UPDATE versions SET edits = edits + 1 WHERE id = 1",
+               f"INSERT INTO edits VALUES (1, {number}, {row}, {row})")  # fmt: skip
+        for study in "stst":
+            check_follows(sqlite, study)
+        assert segments(folder) == before
+        for _ in range(2):
+            check_follows(sqlite, "r")
+        read_again = {int(name.partition("-")[0], 16) for name in segments(folder) - before}
+        assert len(read_again) == 2
+        assert (1 in read_again) == (row == 5)
+
+
+@pytest.mark.parametrize("column", ["digest", "started", "ended"])
+def test_a_segment_whose_last_row_is_another_one_is_read_again(sqlite, folder, column):
+    fill(sqlite, "s", PARAMETERS, METRICS, rows_of(1, 40))
+    check_follows(sqlite)
+    before = segments(folder)
+    value = "zeroblob(32)" if column == "digest" else f"{column} + 1"
+    change(sqlite, f"UPDATE results SET {column} = {value} WHERE id = {numbers(sqlite)[31]}")
+    check_follows(sqlite)
+    assert any(name.startswith("0000000000000001-") for name in segments(folder) - before)
 
 
 def test_the_copy_follows_a_backup_that_went_another_way(tmp_path, sqlite):
