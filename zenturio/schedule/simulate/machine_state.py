@@ -11,6 +11,7 @@ elsewhere and survive. Where links have a capacity, transfers share them (`netwo
 
 from __future__ import annotations
 
+from array import array
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from math import inf, isfinite
 from typing import Any, Literal, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from zenturio.errors import InputError
 from zenturio.schedule.model.loops import Loop
@@ -75,24 +76,46 @@ class EventQueue:
             yield kind, number, subject
 
 
-NeighbourEdges = list[list[tuple[int, float]]]
-"""For each task, its neighbours on one side and the bytes of each edge."""
+class NeighbourEdges:
+    """For each task, its neighbours on one side and the bytes of each edge.
+
+    Packed, for a list of pairs takes ten times the memory, and there may be 10^6 tasks.
+    """
+
+    def __init__(
+        self,
+        tasks: int,
+        owners: NDArray[np.int32],
+        neighbours: NDArray[np.int32],
+        data: NDArray[np.float64],
+    ) -> None:
+        order = np.argsort(owners, kind="stable")
+        starts = np.searchsorted(owners[order], np.arange(tasks + 1))
+        self._start = array("q", starts.astype(np.int64).tobytes())
+        self._neighbours = array("q", neighbours[order].astype(np.int64).tobytes())
+        self._data = array("d", data[order].astype(np.float64).tobytes())
+
+    def counts(self) -> list[int]:
+        """Return how many each task has."""
+        return [last - first for first, last in pairwise(self._start)]
+
+    def of(self, task: int) -> Iterator[tuple[int, float]]:
+        """Yield the neighbours of *task*, in the order of the edges."""
+        edges = slice(self._start[task], self._start[task + 1])
+        return zip(self._neighbours[edges], self._data[edges], strict=True)
 
 
 class TaskCosts:
-    """A problem as plain lists, which are faster than arrays for single lookups."""
+    """A problem as plain lists, which are faster than NumPy's arrays for single lookups."""
 
     def __init__(self, problem: Problem, forward: ArrayLike | None = None) -> None:
         flow = problem.workflow
         mask = np.ones(len(flow.data), bool) if forward is None else np.asarray(forward, bool)
         if len(mask) != len(flow.data):
             raise InputError(f"forward has {len(mask)} values for {len(flow.data)} edges")
-        self.before: NeighbourEdges = [[] for _ in range(problem.tasks)]
-        self.after: NeighbourEdges = [[] for _ in range(problem.tasks)]
         sources, targets, data = flow.sources[mask], flow.targets[mask], flow.data[mask]
-        for a, b, size in zip(sources.tolist(), targets.tolist(), data.tolist(), strict=True):
-            self.before[b].append((a, size))
-            self.after[a].append((b, size))
+        self.before = NeighbourEdges(problem.tasks, targets, sources, data)
+        self.after = NeighbourEdges(problem.tasks, sources, targets, data)
         self.steps = [_checked_load(machine) for machine in problem.platform.machines]
         self.processors: list[list[int]] = [[] for _ in problem.platform.machines]
         """Of each machine."""
@@ -198,7 +221,7 @@ class MachineState:
         self.runs: list[TaskRun] = []
         self.events: list[TraceEvent] = []
         self._costs = TaskCosts(problem, forward)
-        self._waits = [len(predecessors) for predecessors in self._costs.before]
+        self._waits = self._costs.before.counts()
         self._sent = [0.0] * tasks
         self._carried: dict[int, list[tuple[float, int, float]]] = {}
         self._agenda = EventQueue()
@@ -299,7 +322,7 @@ class MachineState:
         self.skipped.discard(task)
         self._open += 1
         # Its successors wait for the new run, sent ones included.
-        for other, _ in self._costs.after[task]:
+        for other, _ in self._costs.after.of(task):
             self.hold(other)
 
     def repeat(self, loop: Loop) -> TraceEvent:
@@ -512,7 +535,7 @@ class MachineState:
 
     def _fetch_inputs(self, task: int) -> None:
         """Start the transfers of all inputs of *task* that exist."""
-        for other, data in self._costs.before[task]:
+        for other, data in self._costs.before.of(task):
             if self.state[other] == "done" and other not in self.skipped:
                 self._fetch(task, other, self.where[other], data)
         for number, (_, place, data) in enumerate(self._carried.get(task, ())):
@@ -529,7 +552,7 @@ class MachineState:
         """Stop the transfers to *task*: its data go elsewhere, or are fetched again."""
         if self._network is None:
             return
-        for other, _ in self._costs.before[task]:
+        for other, _ in self._costs.before.of(task):
             self._network.stop((task, other))
         for number in range(len(self._carried.get(task, ()))):
             self._network.stop((task, -1 - number))
@@ -577,7 +600,7 @@ class MachineState:
         self.state[task], self.where[task], self.ended[task] = "done", processor, self.now
         self._open -= 1
         self._tell("ended", task, self.node[processor])
-        for other, data in self._costs.after[task]:
+        for other, data in self._costs.after.of(task):
             is_sent = self._network is not None and self.state[other] == "sent"
             if is_sent and not self._is_staged(other):
                 self._fetch(other, task, processor, data)
@@ -591,7 +614,7 @@ class MachineState:
         pending = [task]
         while pending:
             ended = pending.pop()
-            for other, _ in self._costs.after[ended]:
+            for other, _ in self._costs.after.of(ended):
                 if self.state[other] != "done" and self._is_skipped(other, ended):
                     self._skip(other, self.where[ended])
                     pending.append(other)
@@ -601,7 +624,7 @@ class MachineState:
         codes = self._branches.get(task, {}).get(ended)
         if codes is not None and (ended in self.skipped or self.exit.get(ended, 0) not in codes):
             return True
-        return all(before in self.skipped for before, _ in self._costs.before[task])
+        return all(before in self.skipped for before, _ in self._costs.before.of(task))
 
     def _skip(self, task: int, processor: int) -> None:
         if self.state[task] == "sent":
@@ -610,7 +633,7 @@ class MachineState:
         self.skipped.add(task)
         self._open -= 1
         self._tell("skipped", task)
-        for other, _ in self._costs.after[task]:
+        for other, _ in self._costs.after.of(task):
             self.release(other)
 
     def _stop(self, run: RunningTask, kind: Literal["ended", "lost", "cancelled"]) -> int:
@@ -665,7 +688,7 @@ class MachineState:
 
     def _arrival(self, task: int, processor: int, sent: float) -> float:
         begin = sent
-        for other, data in self._costs.before[task]:
+        for other, data in self._costs.before.of(task):
             if self.state[other] == "done" and other not in self.skipped:
                 # Data leave when their producer has ended and the destination is known, the later
                 # of both.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Protocol
 
@@ -50,7 +51,6 @@ class FollowPlan:
     def __init__(self, plan: Plan, loops: Sequence[Loop] = ()) -> None:
         self.plan = plan
         self._sequence = _loop_sequence(plan, loops) if loops else task_sequence(plan)
-        self._position = {task: position for position, task in enumerate(self._sequence)}
 
     def react(self, grid: MachineState, events: Sequence[TraceEvent]) -> None:
         for event in events:
@@ -63,6 +63,10 @@ class FollowPlan:
                     grid.place(task, int(self.plan.processor[task]))
         if any(event.kind == "again" for event in events):
             self._requeue(grid)
+
+    @cached_property
+    def _position(self) -> dict[int, int]:
+        return {task: position for position, task in enumerate(self._sequence)}
 
     def _requeue(self, grid: MachineState) -> None:
         """Sort all queues by the plan.
