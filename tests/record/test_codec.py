@@ -129,6 +129,16 @@ def test_what_is_spread_over_slots_and_chunks_is_read_back(rows, dialect, room):
         assert same(dict(sorted(values.items())), dict(sorted(given_values.items())))
 
 
+@pytest.mark.parametrize("odd", [math.inf, math.nan, 2.5])
+def test_reals_beyond_the_slots_are_read_back_though_they_are_not_finite(odd):
+    found = arrange_in_slots(layouts("postgresql", 40), [], [{"f": odd}, {"f": 1.5}])
+    assert found.layout.has_chunks
+    for row, value in enumerate((odd, 1.5)):
+        assert same(read_back(found, row, "metrics")[0], {"f": value})
+    for _, _, text in found.chunks:
+        json.loads(text, parse_constant=pytest.fail)  # as JSON has it: without NaN and Infinity
+
+
 @given(rows_of_metrics | partly_the_same(), dialects, st.sampled_from([0, 15, 40]))
 def test_spreading_the_same_again_needs_no_new_places(rows, dialect, room):
     first = arrange_in_slots(layouts(dialect, room), [], rows)

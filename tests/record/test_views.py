@@ -95,18 +95,21 @@ def test_the_whole_view_tells_how_it_went(repository):
     assert int(third["index"]) == 10**30
 
 
-def test_a_view_tells_where_it_was_measured(repository):
+def test_a_view_tells_where_each_result_was_measured(repository):
     repository.open("s", StudyDefinition((Field("n"),)))
     driver = repository.acquire_lease("s", DriverProcess.current()).number
-    machine = MachineKind("Epyc 7763", 64, ("A100", "A100"), "module load gcc/13")
-    for index, memory in enumerate((2**39, 2**38)):
-        of = experiment(index, {"n": index})
+    for n in range(3):
+        of, machine = (
+            experiment(n, {"n": n}),
+            MachineKind(f"Epyc {n}", 64 + n, ("A100",) * n, "gcc"),
+        )
         told = replace(
-            outcome(of), machine=machine,
-            host_details=HostDetails("karwendel", "Linux 6.1", memory, "host_mhz: no cpufreq"),
+            outcome(of), machine=machine, host=f"host{n}",
+            host_details=HostDetails(f"host{n}", f"Linux {n}", 2**39 + n, f"host_mhz: no {n}"),
             conditions=HostConditions(
-                load_start=0.5, cpus=4, other={"numa": 1}, pinned="0-3", slots=8, slots_start=2,
-                slots_end=1, gpu_mhz_start=300.0, gpu_mhz_end=1980.0, celsius_end=61.0,
+                load_start=0.5 + n, cpus=4, other={"numa": 1}, pinned=f"0-{n}", slots=8,
+                slots_start=2 + n, slots_end=1 + n, gpu_mhz_start=300.0 + n,
+                gpu_mhz_end=1980.0 + n, celsius_end=61.0 + n,
             ),
         )  # fmt: skip
         assert repository.add_results("s", driver, [(of, told)]) == {of.digest}
@@ -117,13 +120,17 @@ def test_a_view_tells_where_it_was_measured(repository):
         assert attempt.host_details == told.host_details
         assert attempt.conditions == told.conditions
     rows = _asked(repository, "SELECT * FROM study_s_all ORDER BY n")
-    for row, memory in zip(rows, (2**39, 2**38), strict=True):
-        assert row["machine"] == "Epyc 7763, 64 cores, 2 x A100 (module load gcc/13)"
-        told = [row[f"host_{fact}"] for fact in ("cpu", "cores", "memory", "kernel", "load")]
-        assert told == ["Epyc 7763", 64, memory, "Linux 6.1", 0.5]
-        varied = ("pinned", "slots_start", "slots_end", "gpu_mhz", "gpu_mhz_end", "celsius_end")
-        assert [row[f"host_{fact}"] for fact in varied] == ["0-3", 2, 1, 300.0, 1980.0, 61.0]
-        assert row["host_unmeasured"] == "host_mhz: no cpufreq"
+    for n, row in enumerate(rows):
+        gpus = ("", ", A100", ", 2 x A100")[n]
+        assert row["machine"] == f"Epyc {n}, {64 + n} cores{gpus} (gcc)"
+        told = {
+            "cpu": f"Epyc {n}", "cores": 64 + n, "memory": 2**39 + n, "kernel": f"Linux {n}",
+            "load": 0.5 + n, "pinned": f"0-{n}", "slots_start": 2 + n, "slots_end": 1 + n,
+            "gpu_mhz": 300.0 + n, "gpu_mhz_end": 1980.0 + n, "celsius_end": 61.0 + n,
+            "unmeasured": f"host_mhz: no {n}",
+        }  # fmt: skip
+        assert {fact: row[f"host_{fact}"] for fact in told} == told
+    assert len(rows) == 3
 
 
 def test_a_host_may_begin_to_tell_more(repository):
