@@ -47,21 +47,19 @@ lint: .venv/dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-# A part of the time of tests is waiting for servers, queues and leases: two workers more than cores.
-WORKERS ?= 4
+# A part of the time of tests is waiting for servers, queues and leases: three workers more than cores.
+WORKERS ?= 5
 
 # Types and imports are checked while the tests run; what that says comes last. In a new environment,
-# one process compiles all modules and tests first, for each worker would do so. Another compiles the kernels:
-# what needs them comes late (tests/conftest.py), so the tests begin without waiting for it.
+# another process compiles the kernels: what needs them comes late (tests/conftest.py), so the tests
+# begin without waiting for it.
 define lint_and_test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	@said=$$(mktemp); trap 'rm -f $$said' EXIT; trap 'exit 130' INT; \
 	test -e .venv/compiled || { new=yes; $(BIN)/python .ci/caches.py take; }; \
 	{ nice -n 10 $(BIN)/mypy && nice -n 10 $(BIN)/lint-imports --no-cache; } >$$said 2>&1 & lint=$$!; \
-	test -z "$$new" || { \
-	  nice -n 5 $(BIN)/zen warm >/dev/null 2>&1 & kernels=$$!; \
-	  $(BIN)/pytest -q --collect-only >/dev/null 2>&1; touch .venv/compiled; }; \
+	test -z "$$new" || { nice -n 5 $(BIN)/zen warm >/dev/null 2>&1 & kernels=$$!; touch .venv/compiled; }; \
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal $(1); tests=$$?; \
 	wait $$lint; lint=$$?; cat $$said; \
 	test -z "$$new" || { wait $$kernels; $(BIN)/python .ci/caches.py keep; }; \

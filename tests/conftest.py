@@ -15,7 +15,7 @@ import pytest
 
 from entry_points import refresh_entry_points
 
-pytest_plugins = ["skipped_groups", "time_limit"]
+pytest_plugins = ["copied_workers", "skipped_groups", "time_limit"]
 
 # A machine that is busy makes no test fail: how long an example takes is no promise.
 hypothesis.settings.register_profile(

@@ -36,6 +36,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
@@ -54,6 +55,8 @@ PACKAGES = (
     "sqlalchemy.dialects.sqlite",
 )  # fmt: skip
 """What charts, schedules, engines and new databases load: most of the time of such a command."""
+shared: socket.socket | None = None
+"""A wire to the process that has loaded, if all workers share one (copied_workers.py)."""
 LARGEST = 2**20
 """Bytes of a request."""
 MEASURED = "ZENTURIO_COVER_COMMANDS"
@@ -221,13 +224,18 @@ def _first() -> socket.socket:
     """The wire to the process that has loaded; it ends with this one."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
-        process = subprocess.Popen(
-            [sys.executable, __file__, str(theirs.fileno())],
-            pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL,
-        )
+        if shared:
+            socket.send_fds(shared, [b"{}"], [theirs.fileno()])
+            return ours
+        process = start(theirs)
     atexit.register(lambda: (ours.close(), process.wait()))
     return ours
+
+
+def start(wire: socket.socket) -> subprocess.Popen[bytes]:
+    """A process that loads, and makes a copy of itself for each request on *wire*."""
+    command = [sys.executable, __file__, str(wire.fileno())]
+    return subprocess.Popen(command, pass_fds=[wire.fileno()], stdin=subprocess.DEVNULL)
 
 
 def _collapse_memory() -> None:
@@ -245,11 +253,17 @@ def _collapse_memory() -> None:
 
 def _serve(wire: socket.socket) -> str:
     """Answers with exit codes; returns in the copies, which are to run the command: a script, or ``zen``."""
+    # Of what packages would tidy up in the end, a copy has nothing; to look at all of it takes 3 ms.
+    weakref.finalize._registry.clear()
     gc.freeze()
     _collapse_memory()
     while True:
         request, streams, *_ = socket.recv_fds(wire, LARGEST, 2)
         if not request:
+            signal.alarm(10)
+            with suppress(ChildProcessError):
+                while True:
+                    os.wait()  # so what copies took is counted as what this process took
             os._exit(0)
         asked = json.loads(request)
         pid = os.fork()
