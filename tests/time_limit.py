@@ -4,6 +4,7 @@ So tests need no patience of their own. They wait for what is to happen (``until
 zenturio.testing.executor, a join, a result without a number), however long a busy machine takes.
 """
 
+import faulthandler
 import os
 import signal
 import sys
@@ -17,28 +18,52 @@ import pytest
 LIMIT_SECONDS = 300.0
 """Some hundred times as long as a test of the gate takes by itself."""
 SLOW_LIMIT_SECONDS = 840.0
-"""Below faulthandler_timeout, which ends a process that does not even react to a signal."""
+END_SECONDS = 900.0
+"""After so many more, a process that does not even react to a signal shows its stacks and ends."""
 
 
 def pytest_addoption(parser):
     parser.addoption("--limit", type=float, help="seconds after which a test fails")
+    parser.addoption(
+        "--end", type=float, default=END_SECONDS,
+        help="seconds after which a process ends that does not react",
+    )  # fmt: skip
 
 
 def pytest_configure(config):
     if hasattr(signal, "pthread_kill") and threading.current_thread() is threading.main_thread():
-        config.pluginmanager.register(TimeLimit(config.getoption("--limit")))
+        watch = TimeLimit(config.getoption("--limit"), config.getoption("--end"))
+        config.pluginmanager.register(watch)
+        config.add_cleanup(watch.end)
 
 
 class TimeLimit:
-    """Watches the test that runs, in a thread of its own."""
+    """Watches the test that runs, in a thread of its own.
 
-    def __init__(self, seconds):
+    The thread looks at a clock now and then: to wake it for each test would take longer than most tests. As long as
+    it does, it puts off the end of the process; who holds the interpreter's lock, or ignores the signal, cannot.
+    """
+
+    def __init__(self, seconds, end_seconds):
         self._seconds = seconds
-        self._changed = threading.Condition()
+        self._end_seconds = end_seconds
+        self._changes = threading.Lock()
         self._end = None
+        self._hangs = False
         self._process = os.getpid()
         self._stacks = ""
-        threading.Thread(target=self._watch, name="time-limit", daemon=True).start()
+        self._errors = os.dup(2)  # while a test runs, 2 is a file
+        self._over = threading.Event()
+        self._put_off()
+        self._thread = threading.Thread(target=self._watch, name="time-limit", daemon=True)
+        self._thread.start()
+
+    def end(self):
+        """Watch no longer."""
+        self._over.set()
+        self._thread.join()
+        faulthandler.cancel_dump_traceback_later()
+        os.close(self._errors)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item):
@@ -53,21 +78,23 @@ class TimeLimit:
             signal.signal(signal.SIGUSR2, before)
 
     def _watch_until(self, end):
-        with self._changed:
-            self._end = end
-            self._changed.notify()
+        with self._changes:
+            self._end, self._hangs = end, False
+
+    def _put_off(self):
+        faulthandler.dump_traceback_later(self._end_seconds, exit=True, file=self._errors)
 
     def _watch(self):
-        with self._changed:
-            while True:
-                left = None if self._end is None else self._end - time.monotonic()
-                if left is None or left > 0:
-                    self._changed.wait(left)
-                    continue
-                self._stacks = stacks()
-                # What tears the test down may hang, too: it gets a limit of its own.
-                self._end = time.monotonic() + (self._seconds or LIMIT_SECONDS)
-                signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR2)
+        while not self._over.wait(min(self._seconds or LIMIT_SECONDS, self._end_seconds) / 10):
+            with self._changes:
+                if self._end is not None and self._end <= time.monotonic():
+                    self._stacks = stacks()
+                    self._hangs = True
+                    # What tears the test down may hang, too: it gets a limit of its own.
+                    self._end = time.monotonic() + (self._seconds or LIMIT_SECONDS)
+                    signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR2)
+                elif not self._hangs:
+                    self._put_off()
 
     def _fail(self, _number, _frame):
         if os.getpid() == self._process:  # a child that was forked has this handler, too
