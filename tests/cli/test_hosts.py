@@ -208,7 +208,7 @@ def test_a_workflow_runs_on_this_machine_without_a_file_of_hosts(project, monkey
     assert len(facts("results", "t")["rows"]) == 2
 
 
-@pytest.mark.parametrize("algorithm", ["hybrid", "heft"])
+@pytest.mark.parametrize("algorithm", [pytest.param("hybrid", marks=pytest.mark.slow), "heft"])
 def test_the_exit_code_of_a_real_task_decides_what_runs_after_it(project, algorithm):
     tasks = [
         {"name": "check", "work": 0.1},

@@ -75,7 +75,9 @@ SEVERAL = {
 }
 
 
-@pytest.mark.parametrize("planted", SEVERAL)
+@pytest.mark.parametrize(
+    "planted", [pytest.param(f, marks=pytest.mark.slow if "log2" not in f else ()) for f in SEVERAL]
+)
 def test_a_formula_of_two_parameters_is_found(planted):
     sizes, processors = 2.0 ** np.arange(6, 11), 2.0 ** np.arange(6)
     found = [

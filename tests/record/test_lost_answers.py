@@ -29,7 +29,7 @@ class _Deaf:
             raise self._error("the connection was lost behind COMMIT")
 
 
-@pytest.mark.parametrize("every", [2, 3])
+@pytest.mark.parametrize("every", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_what_was_not_heard_of_is_said_again(url, monkeypatch, every):
     repository = open_repository(url)
     deaf = _Deaf(repository, every)

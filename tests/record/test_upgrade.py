@@ -79,7 +79,9 @@ def _study_holds(repository, name, said):
         assert sorted(tried) == sorted(attempts)
 
 
-@pytest.mark.parametrize("revision", ["0001", "0002", "0003"])
+@pytest.mark.parametrize(
+    "revision", ["0001", *(pytest.param(r, marks=pytest.mark.slow) for r in ("0002", "0003"))]
+)
 def test_all_that_was_recorded_is_there_after_the_upgrade(url, revision):
     make_old(url, revision, empty=False)
     with pytest.raises(RecordError, match=f"has the schema {revision}, and this program needs"):

@@ -27,7 +27,7 @@ def layered(tasks, seed):
     return Problem.of(made.workflow, made.platform)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_it_is_never_worse_than_a_list_algorithm(seed):
     problem = layered(20, seed)
     plan = check(make("portfolio").plan(problem))

@@ -51,6 +51,8 @@ WITHOUT_CHANCE = {"exhaustive", "one-at-a-time"}
 THOROUGH = ("auto", "model", "portfolio", "optuna", "optuna:CmaEs")
 """Engines that think longer about each trial than all others about a search."""
 
+MADE_OF_OTHERS = ("auto", "portfolio")
+
 
 def _marks(*, slow):
     return [pytest.mark.slow] if slow else []
@@ -62,7 +64,9 @@ cases = pytest.mark.parametrize(
         pytest.param(
             engine,
             place,
-            marks=_marks(slow=engine in THOROUGH and place != "bound"),
+            marks=_marks(
+                slow=engine in THOROUGH and (place != "bound" or engine in MADE_OF_OTHERS)
+            ),
         )
         for engine in ENGINES
         for place in SPACES
@@ -184,7 +188,9 @@ def test_an_engine_asks_again_if_it_is_asked_to(engine):
 @pytest.mark.parametrize(
     ("engine", "direction"),
     [
-        pytest.param(e, d, marks=_marks(slow=d == "maximize" and e != "ga"))
+        pytest.param(
+            e, d, marks=_marks(slow=e in MADE_OF_OTHERS or (d == "maximize" and e != "ga"))
+        )
         for e in ENGINES
         if e not in WITHOUT_CHANCE
         for d in ("minimize", "maximize")

@@ -75,7 +75,7 @@ def test_tasks_run_in_their_order_with_the_files_of_those_before(hosts, flow, tm
     assert trace.makespan > 0
 
 
-@pytest.mark.parametrize("algorithm", ["hybrid", "heft"])
+@pytest.mark.parametrize("algorithm", ["hybrid", pytest.param("heft", marks=pytest.mark.slow)])
 def test_a_loop_is_run_until_its_last_task_says_that_it_converged(hosts, flow, tmp_path, algorithm):
     trace = run_workflow(*flow("mix start"), hosts(one={"slots": 2}), algorithm)
     assert len(trace.again) == 2

@@ -41,7 +41,7 @@ def test_a_filter_that_is_refused_takes_the_old_rows_away(page, day):
     [
         (404, '<h1>Not there</h1><pre class="diagnostic">no study is named x</pre>', "no study is"),
         (401, "<main class=alone><p>closed</p></main>", "logged out"),
-        (503, "", "status 503"),
+        pytest.param(503, "", "status 503", marks=pytest.mark.slow),
     ],
 )
 def test_an_answer_that_is_no_table_is_said_in_its_place(page, status, text, words):
