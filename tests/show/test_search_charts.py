@@ -37,7 +37,7 @@ def after(series, visit):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("parameters", [2, pytest.param(20, marks=pytest.mark.slow)])
 def test_every_kind_becomes_an_image_with_ink_on_white(kind, parameters):
-    drawn = chart(searched(parameters=parameters), kind)
+    drawn = chart(searched(points=100 * parameters, parameters=parameters), kind)
     picture = Image.open(io.BytesIO(image(drawn, "png", dpi=50))).convert("L")
     assert picture.getpixel((0, 0)) == 255
     dark = sum(picture.histogram()[:160])
@@ -249,6 +249,12 @@ def test_parallel_axes_keep_the_best_among_very_many_lines():
     assert len(strands.shades) <= 2_040
     assert (strands.lowest_on_top, strands.strong) == (True, 40)
     assert "2,000 lines drawn, one of every 15; including the best 40" in drawn.note
+
+
+def test_too_few_points_for_the_model_of_importance_are_no_chart():
+    with pytest.raises(InputError, match="not enough data to tell which parameters") as caught:
+        chart(searched(points=20), "importance")
+    assert "too few points for a model of" in caught.value.diagnostics[0].hint
 
 
 def test_bars_of_importance_are_shares_of_the_variance_the_greatest_on_top():

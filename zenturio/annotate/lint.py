@@ -599,6 +599,19 @@ def verification(application: Application) -> Iterator[Diagnostic]:
             yield warning(message, _whole(goal.expression.passage), hint)
 
 
+def unnamed_formula(application: Application) -> Iterator[Diagnostic]:
+    """An objective that is a formula: it is no column of results and charts."""
+    for goal in application.goals:
+        formula = goal.expression.text
+        if goal.expression.names != {formula}:
+            yield warning(
+                f"the objective {formula} is a formula: results and charts have no column of it",
+                _whole(goal.expression.passage),
+                f"write METRIC cost := {formula} and OBJECTIVE {goal.direction.upper()} cost, with"
+                " a name of your choice",
+            )
+
+
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS",
             "NUMEXPR_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "RAYON_NUM_THREADS")  # fmt: skip
 """Variables that say how many threads a library starts."""
@@ -724,4 +737,4 @@ RULES: tuple[Rule, ...] = (
     environments,
     future,
 )
-SUGGESTIONS: tuple[Rule, ...] = (verification,)
+SUGGESTIONS: tuple[Rule, ...] = (verification, unnamed_formula)

@@ -132,7 +132,7 @@ def compare(
     from zenturio.errors import InputError
     from zenturio.query import compare_studies
     from zenturio.record.entities import RowChoice, read_round
-    from zenturio.show.charts.study_charts import default_metric
+    from zenturio.query.select_results import default_metric
     from zenturio.study.overview import opened_repository
     from zenturio.study.paired.paired_study import plan_of
 
@@ -168,7 +168,7 @@ def compare(
                 hint="name a second study, or --commit HEAD~3 --run",
             )
         comparison = compare_studies(
-            repository, first, second or first, metric or default_metric(repository, first),
+            repository, first, second or first, metric or default_metric(repository.definition(first)),
             on=names_in(on), where=(conditions[0], conditions[1]), rows=(choices[0], choices[1]),
             outside=outside, margin=same_within,
         )  # fmt: skip

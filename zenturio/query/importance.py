@@ -168,6 +168,8 @@ class Importances:
     points: int
     same: tuple[str, ...] = ()
     """Parameters that have one value in all rows: nothing can be said of them."""
+    terms: int | None = None
+    """Of the model, where there are too few points for so many."""
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -178,6 +180,11 @@ class Importances:
         ]
         if self.noise is not None:
             notes[0] += f"; noise of repeats: {self.noise:.1%}"
+        if self.terms is not None:
+            notes.append(
+                f"too few points for a model of {self.terms:,} terms: run more, or see zen"
+                " explain, whose model needs fewer"
+            )
         if unknown := [
             importance.parameter for importance in self.parameters if importance.verdict == UNKNOWN
         ]:
@@ -192,7 +199,7 @@ class Importances:
         rows = tuple(
             (
                 p.parameter,
-                None if p.verdict == UNKNOWN else p.share,
+                None if p.verdict == UNKNOWN else max(0.0, p.share),
                 None if p.verdict == UNKNOWN else p.total,
                 _number_or_none(p.chance),
                 p.range,
@@ -239,6 +246,8 @@ class _Shares:
         self._fit = _Additive(self._y, [column.groups for column in codes.values()])
         point = combine_codes([column.exact for column in codes.values()])
         self._points = int(point.max()) + 1
+        # A model with nearly as many terms as points predicts these, whatever they are.
+        self._is_overfitted = self._points - 1 < 2 * self._fit.freedom
         self._freedom = len(y) - self._points
         """Of the repeats: how often a point was measured beyond its first time."""
         self._noise = _within(self._y, point)
@@ -255,6 +264,14 @@ class _Shares:
         shares = [
             replace(importance, most=share) for importance, share in zip(shares, most, strict=True)
         ]
+        is_overfitted = self._is_overfitted and any(share.total is None for share in shares)
+        if is_overfitted:
+            shares = [
+                importance
+                if importance.total is not None
+                else replace(importance, most=1.0, chance=math.nan)
+                for importance in shares
+            ]
         return Importances(
             self._metric,
             tuple(
@@ -267,6 +284,7 @@ class _Shares:
             len(self._y),
             self._points,
             same,
+            self._fit.freedom if is_overfitted else None,
         )
 
     def _importance(self, at: int, name: str) -> Importance:

@@ -337,7 +337,8 @@ def point_repeats(
     if centre not in _CELLS:
         raise unknown_name("--agg of --repeats", centre, _CELLS)
     definition = repository.definition(study)
-    formula = parse(metric or default_metric(definition))
+    until = definition.notes.get(UNTIL, {}).get("metric", "")
+    formula = parse(metric or until or default_metric(definition))
     rule = RepeatRule.of(definition.notes, formula.text)
     query = TableQuery(
         study,
@@ -377,12 +378,11 @@ def point_repeats(
 
 
 def default_metric(definition: StudyDefinition) -> str:
-    """Return the metric of UNTIL, of the first objective, or the wall time."""
-    if UNTIL in definition.notes:
-        return str(definition.notes[UNTIL]["metric"])
-    metrics = {field.name for field in definition.metrics}
-    goals = (goal["expression"] for goal in definition.goals)
-    return next((goal for goal in goals if goal in metrics), "wtime")
+    """Return the metric that the first objective is or depends on, else wall time or the first."""
+    names = [field.name for field in definition.metrics]
+    objectives = [parse(goal["expression"]).names for goal in definition.goals[:1]]
+    used = [name for name in names if any(name in objective for objective in objectives)]
+    return next((name for name in (*used, "wtime", *names) if name in names), "wtime")
 
 
 def _points(

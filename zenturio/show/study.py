@@ -187,13 +187,13 @@ class Study:
         if run:
             return self._run_comparison(other, metric, commit, repeat, limit, budget, settle=settle)
         from zenturio.query import compare_studies  # noqa: PLC0415 - pandas takes its time
-        from zenturio.show.charts.study_charts import default_metric  # noqa: PLC0415
+        from zenturio.query.select_results import default_metric  # noqa: PLC0415
 
         name = self.name if other is None else other.name
         first, second = (RowChoice("", read_round(str(number))) for number in round)
         with open_or_use(self.db) as repository:
             return compare_studies(
-                repository, self.name, name, metric or default_metric(repository, self.name),
+                repository, self.name, name, metric or default_metric(repository.definition(self.name)),
                 on=on, where=where, rows=(first, second),
             )  # fmt: skip
 

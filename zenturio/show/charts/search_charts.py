@@ -724,6 +724,11 @@ def _importance(table: ChartTable, objectives: Sequence[ChartObjective]) -> Char
     if len(shown) < len(result.parameters):
         table.notes.append(f"{len(shown)} of {len(result.parameters)} parameters")
     assessed = [item for item in shown if item.verdict != UNKNOWN]
+    if not assessed:
+        raise InputError(
+            f"{UNKNOWN} which parameters matter for {objective.name}",
+            hint="\n".join(result.notes[:-1] or result.notes),
+        )
     groups: list[tuple[str, int, Role, dict[str, float]]] = [
         (
             "(with its interactions)", 1, "front",
@@ -735,7 +740,7 @@ def _importance(table: ChartTable, objectives: Sequence[ChartObjective]) -> Char
         ),
         (
             "alone, may be due to chance", 2, "faint",
-            {item.parameter: 100 * item.share for item in assessed if not item.matters},
+            {item.parameter: max(0.0, 100 * item.share) for item in assessed if not item.matters},
         ),
     ]  # fmt: skip
     bars = [

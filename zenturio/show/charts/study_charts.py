@@ -78,14 +78,6 @@ def draw_chart(repository: Repository, query: ChartQuery) -> ChartResult:
     return ChartResult(chart, query, str(table.attrs.get("sql", "")), len(table))
 
 
-def default_metric(repository: Repository, study: str) -> str:
-    """Return the metric of the study's first objective, or wall time, or its first metric."""
-    definition = repository.definition(study)
-    names = [field.name for field in definition.metrics]
-    candidates = [goal["expression"] for goal in definition.goals[:1]]
-    return next((name for name in (*candidates, "wtime", *names[:1]) if name in names), "wtime")
-
-
 def _unit(repository: Repository, query: ChartQuery) -> str:
     """Return the unit of the metric in the first study that has one."""
     definitions = map(repository.definition, query.studies)
@@ -171,7 +163,9 @@ def _with_defaults(repository: Repository, query: ChartQuery) -> ChartQuery:
         if query.is_grid and not query.y:
             query = replace(query, y=tuple(name for name in free if name != query.x)[:1])
     if not query.metric:
-        metric = default_metric(repository, first)
+        from zenturio.query.select_results import default_metric  # noqa: PLC0415 - loads NumPy
+
+        metric = default_metric(repository.definition(first))
         query = replace(query, z=metric) if query.is_grid else replace(query, y=(metric,))
     return query if query.is_grid else replace(query, z="")
 

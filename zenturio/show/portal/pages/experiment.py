@@ -22,7 +22,7 @@ from starlette.routing import Route
 from zenturio.errors import ConflictError, InputError, NotFoundError, PlaceError
 from zenturio.experiment import Artifact, Log
 from zenturio.record import AttemptLogs
-from zenturio.show.charts.study_charts import default_metric
+from zenturio.query.select_results import default_metric
 from zenturio.show.portal.page_templates import printable
 from zenturio.show.portal.state import Portal, page_in, portal_of
 from zenturio.study.log_follower import log_after, log_so_far
@@ -501,7 +501,7 @@ def _compared_versions(portal: Portal, request: Request, studies: list[str]) -> 
             f"there is nothing to compare {first} with", hint="name a second study or version"
         )
     metric = request.query_params.get("metric", "").strip()
-    metric = metric or default_metric(portal.repository, first)
+    metric = metric or default_metric(portal.repository.definition(first))
     return compare_studies(portal.repository, first, second, metric)
 
 
