@@ -583,3 +583,30 @@ def test_results_before_a_comment_are_accepted_shown_as_such_and_given_back(ran)
     assert zen("equate", "small@1", "--undo", "--json", cwd=folder).facts["removed"] == 7
     assert zen("run", ran.name, "--dry-run", "--json", cwd=folder).facts["known"] == 0
     assert "no version" in zen("equate", "small", cwd=folder, code=2).err
+
+
+def test_the_best_of_repeated_points_is_the_one_that_zen_best_names(tmp_path):
+    """The luckiest repeat is one of n = 1, whose mean is worse."""
+    (tmp_path / "luck.sh").write_text(
+        "# ZEN$ PARAM n = { 1, 2 }\n"
+        "# ZEN$ REPEAT 3 SEED seed\n"
+        '# ZEN$ METRIC cost FROM stdout REGEX "cost (\\d+)"\n'
+        "# ZEN$ OBJECTIVE MINIMIZE cost\n"
+        '# ZEN$ RUN "sh luck.sh {n} {seed}"\n'
+        'if [ "$1" = 2 ]; then echo cost 5; elif mkdir'
+        f" {tmp_path}/lucky; then echo cost 1; else echo cost 9; fi\n"
+    )
+    said = zen("run", "luck.sh", "-j", 1, cwd=tmp_path)
+    assert "best: cost = 5 at n=2 (mean of 3 repeats)\n" in said.out
+    assert zen("best", "luck", "-n", 1, cwd=tmp_path).out.splitlines()[1].split()[:2] == ["2", "5"]
+
+
+def test_zen_show_prints_the_commands_with_their_values(tmp_path):
+    (tmp_path / "p.sh").write_text(
+        "# ZEN$ PARAM n = { 3 }\n# ZEN$ PARAM who = { 'a b' }\n"
+        '# ZEN$ REPEAT 2 SEED seed\n# ZEN$ RUN "echo {n} {who} {seed}"\n'
+    )
+    zen("run", "p.sh", "-j", 1, cwd=tmp_path)
+    digest = zen("results", "p", "--columns", "digest,seed", "--format", "csv", cwd=tmp_path).out
+    name, seed = digest.splitlines()[1].split(",")
+    assert f"command: echo 3 'a b' {seed}\n" in zen("show", name, cwd=tmp_path).out

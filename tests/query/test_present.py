@@ -143,7 +143,7 @@ def test_the_best_is_one_of_the_present_space(project, repository):
     assert best(repository, "p", 1).points[0].values == {"n": 3}
 
 
-@pytest.mark.parametrize("kind", ["slice", "parallel", "importance", "line"])
+@pytest.mark.parametrize("kind", ["slice", "parallel", "line"])
 def test_charts_leave_its_points_out_and_say_so(project, sqlite, kind):
     write("{ 1, 2, 3, 4, 5, 6 }")
     ran(sqlite, [1, 2, 3, 4, 5, 6])

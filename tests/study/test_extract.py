@@ -51,6 +51,25 @@ def test_an_error_in_the_middle_changes_nothing_and_a_second_call_does_it_all(
         assert {r.outcome.metrics["w"] for r in repository.records("small")} == {"total"}
 
 
+def test_a_run_that_finds_all_cached_names_metrics_that_were_added(tmp_path):
+    from tests.cli.conftest import SMALL, zen
+
+    program = tmp_path / "small.py"
+    program.write_text(SMALL)
+    zen("run", program.name, "-j", 2, cwd=tmp_path)
+    assert "new" not in zen("run", program.name, cwd=tmp_path).out
+    computed = SMALL.replace("#ZEN$ OBJ", "#ZEN$ METRIC bend := -wtime\n#ZEN$ OBJ")
+    program.write_text(computed)
+    assert (
+        "bend is new: cached results have no value of it; zen extract small finds it in what was"
+        " recorded"
+    ) in zen("run", program.name, cwd=tmp_path).out
+    zen("extract", "small", cwd=tmp_path)
+    assert "new" not in zen("run", program.name, cwd=tmp_path).out
+    program.write_text(computed.replace("-wtime", "-2 * wtime"))
+    assert "bend is new" in zen("run", program.name, cwd=tmp_path).out
+
+
 def test_what_was_measured_comes_back_as_it_was_as_often_as_it_is_asked_for():
     metrics = {
         "a": 2**70, "b": True, "c": -0.0, "d": float("inf"), "e": Missing("no \ud800"),

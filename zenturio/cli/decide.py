@@ -131,8 +131,8 @@ def compare(
     """
     from zenturio.errors import InputError
     from zenturio.query import compare_studies
-    from zenturio.record.entities import RowChoice, read_round
     from zenturio.query.select_results import default_metric
+    from zenturio.record.entities import RowChoice, read_round
     from zenturio.study.overview import opened_repository
     from zenturio.study.paired.paired_study import plan_of
 
@@ -167,8 +167,9 @@ def compare(
                 f"there is nothing to compare {first} with",
                 hint="name a second study, or --commit HEAD~3 --run",
             )
+        metric = metric or default_metric(repository.definition(first))
         comparison = compare_studies(
-            repository, first, second or first, metric or default_metric(repository.definition(first)),
+            repository, first, second or first, metric,
             on=names_in(on), where=(conditions[0], conditions[1]), rows=(choices[0], choices[1]),
             outside=outside, margin=same_within,
         )  # fmt: skip

@@ -361,7 +361,7 @@ def experiment_facts(details: "ExperimentDetails") -> dict[str, Any]:
             for a in details.artifacts
         ],
         "folder": str(details.folder) if details.folder else None,
-        "commands": [*_commands(details)],
+        "commands": _commands(details),
         "provenance": dict(details.definition.provenance),
     }
 
@@ -430,10 +430,16 @@ def _state(details: "ExperimentDetails") -> str:
     return cause if cause.startswith(record.state) else f"{record.state} ({cause})"
 
 
-def _commands(details: "ExperimentDetails") -> Iterator[str]:
-    """Yield the BUILD and RUN commands as they were written."""
-    for kind in ("builds", "runs"):
-        yield from details.definition.notes.get(kind, ())
+def _commands(details: "ExperimentDetails") -> list[str]:
+    """Return the BUILD and RUN commands that ran; as written if values cannot be filled in."""
+    from zenturio.study.recorded_experiments import UnfilledError, commands_of
+
+    notes = details.definition.notes
+    as_written = [command for kind in ("builds", "runs") for command in notes.get(kind, ())]
+    try:
+        return commands_of(details.definition, details.record) or as_written
+    except UnfilledError:
+        return as_written
 
 
 def _circumstances(details: "ExperimentDetails") -> Iterator[str]:

@@ -278,13 +278,37 @@ def _print_summary(summary: RunSummary, db: str | None, *, named: bool = False) 
     if summary.ended:
         typer.echo(f"the search stopped: {ENDS[summary.ended]}")
     if summary.best is not None:
-        typer.echo(output.best_text(summary.best, summary.study, db))
+        text = _best_of_points(summary, db) if summary.best.repeat is not None else ""
+        typer.echo(text or output.best_text(summary.best, summary.study, db))
     if summary.expected is not None:
         typer.echo(output.expected_text(summary.expected))
     output.print_failures(summary.failures, summary.study, db)
     if summary.failures:
         typer.echo(f"run the failed experiments again: {output.command_for_failed()}")
     typer.echo(f"results: {output.command_to_type('results', summary.study, db=db)}")
+
+
+def _best_of_points(summary: RunSummary, db: str | None) -> str:
+    """Return which point is the best by all of its repeats, as zen best ranks them.
+
+    The best single repeat may be a lucky one. Nothing for an objective that the study has not.
+    """
+    from zenturio.cli import output
+    from zenturio.study.best_points import best
+    from zenturio.study.overview import opened_repository
+
+    with opened_repository(db) as repository:
+        goals = repository.definition(summary.study).goals
+        goal = summary.best.goal if summary.best is not None else ""
+        if [each["expression"] for each in goals] != [goal]:
+            return ""
+        ranking = best(repository, summary.study, 1)
+    if not ranking.points:
+        return ""
+    (point,) = ranking.points
+    what = f"{ranking.aggregates[goal]} of {quantities.amount(point.used, 'repeat')}"
+    values = output.values_text(point.values)
+    return f"best: {goal} = {output.number(point.scores[goal])} at {values} ({what})"
 
 
 def _stops(stops: Mapping[str, int]) -> str:

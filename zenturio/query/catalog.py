@@ -286,6 +286,14 @@ _NUMBERS = Form.REAL | Form.INTEGER | Form.BIG
 _TYPES: dict[Form, Type] = {Form.TEXT: "str", Form.TRUTH: "bool"}
 
 
+def hint_without_values(study: str) -> str:
+    """Return what to do about a metric that no experiment of *study* has."""
+    return (
+        f"zen extract {study} finds metrics that were declared after the run; zen show EXPERIMENT"
+        " says why one is missing"
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class StudyColumn:
     """A column of a study's views."""

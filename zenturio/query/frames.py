@@ -13,7 +13,7 @@ import pandas as pd
 from zenturio.errors import InputError, Passage
 from zenturio.expression import Expression, Type
 from zenturio.query.aggregates import Aggregate, aggregate_item, count_origins, row_count_item
-from zenturio.query.catalog import Catalog, SnapshotReader, StudyColumn
+from zenturio.query.catalog import Catalog, SnapshotReader, StudyColumn, hint_without_values
 from zenturio.query.copied_table import CopiedTable
 from zenturio.query.select_statement import (
     EMPTY_FRAGMENT,
@@ -275,7 +275,7 @@ def group_frame(
         reader, catalog = answers.reader, answers.catalog
         keys = [catalog.column(name) for name in dict.fromkeys(by)]
         column = catalog.column(metric)
-        _check(column, kind)
+        _check(column, kind, study)
         needed = [column, *map(catalog.column, finite)]
         facts = any(column.role == "fact" for column in needed)
         statement = answers.narrowed(_counted(reader, needed), facts=facts)
@@ -326,11 +326,12 @@ def varying_parameters(
         return list(_varying(answers, answers.catalog.parameters, answers.statement))
 
 
-def _check(column: StudyColumn, kind: Aggregate) -> None:
+def _check(column: StudyColumn, kind: Aggregate, study: str) -> None:
     if not column.forms and column.role == "metric":
+        hint = f"check the condition, and the failures of the study; {hint_without_values(study)}"
         raise InputError(
             f"nothing to draw: no row has a number for {column.name!r}",
-            hint="check the failures of the study, and the condition",
+            hint=hint,
         )
     if not column.number and kind != "count":
         raise InputError(f"{column.name!r} holds text; what is drawn must be numbers")

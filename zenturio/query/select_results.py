@@ -28,7 +28,13 @@ from zenturio.query.aggregates import (
     count_origins,
     row_count_item,
 )
-from zenturio.query.catalog import Catalog, StudyColumn, open_snapshot, read_catalog
+from zenturio.query.catalog import (
+    Catalog,
+    StudyColumn,
+    hint_without_values,
+    open_snapshot,
+    read_catalog,
+)
 from zenturio.query.present import left_out_notes
 from zenturio.query.result_table import ResultTable, choose_columns, compute_rows, study_columns
 from zenturio.query.select_statement import SelectItem, group_key, with_limit
@@ -241,7 +247,7 @@ def _metrics(catalog: Catalog, query: TableQuery, *, numbers: bool = False) -> l
             if column.lacks_values:
                 raise InputError(
                     f"{column.name!r} has no value in any experiment",
-                    hint="zen show EXPERIMENT says why",
+                    hint=hint_without_values(query.study),
                 )
             raise InputError(
                 f"{column.name!r} is not {'always ' if column.forms & NUMBERS else ''}a number,"

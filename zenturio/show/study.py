@@ -192,8 +192,9 @@ class Study:
         name = self.name if other is None else other.name
         first, second = (RowChoice("", read_round(str(number))) for number in round)
         with open_or_use(self.db) as repository:
+            metric = metric or default_metric(repository.definition(self.name))
             return compare_studies(
-                repository, self.name, name, metric or default_metric(repository.definition(self.name)),
+                repository, self.name, name, metric,
                 on=on, where=where, rows=(first, second),
             )  # fmt: skip
 

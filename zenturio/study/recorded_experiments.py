@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Self, cast
 
+from zenturio.annotate.commands import fill_command
 from zenturio.annotate.hole_search import Filler
 from zenturio.annotate.model import MEASURED, Application, Metric
 from zenturio.annotate.scan import scan, scan_kept
@@ -30,6 +31,7 @@ from zenturio.record import ExperimentRecord, Repository, StudyDefinition
 from zenturio.record.entities import OUTCOME_STATES, REDACTION_EVENT
 from zenturio.record.result_rows import ResultIdentity
 from zenturio.record.sql_repository import SQLRepository
+from zenturio.space import Point
 from zenturio.study.study_definition import (
     DIGESTS,
     PROGRAM,
@@ -193,17 +195,30 @@ class UnfilledError(Exception):
 def files_of(definition: StudyDefinition, record: ExperimentRecord) -> dict[str, str]:
     """Return the annotated files by path, filled as *definition* fills them."""
     application = kept_application(definition)
+    seeds = application.repeat.texts(record.repeat)
+    filled = Filler(application).files(_point_of(application, record), seeds)
+    return {file.path: file.content.decode("utf-8", "backslashreplace") for file in filled}
+
+
+def commands_of(definition: StudyDefinition, record: ExperimentRecord) -> list[str]:
+    """Return the BUILD and RUN commands of an experiment, with its values in them."""
+    application = kept_application(definition)
+    point = _point_of(application, record)
+    texts = {**point.texts, **application.repeat.texts(record.repeat)}
+    words = frozenset(p.name for p in application.space.parameters if p.words)
+    commands = (*application.builds, *application.runs)
+    return [fill_command(command.text, texts, words) for command in commands]
+
+
+def _point_of(application: Application, record: ExperimentRecord) -> Point:
     seed = application.repeat.seed  # a value of the row, but no dimension of the space
     values = {name: value for name, value in record.values.items() if name != seed}
     try:
-        point = application.space.find(values)
+        return application.space.find(values)
     except SpaceError as error:
         reason = error.diagnostics[0].message
         message = f"the study's directives have changed since it ran: {reason}"
         raise UnfilledError(message) from error
-    seeds = application.repeat.texts(record.repeat)
-    filled = Filler(application).files(point, seeds)
-    return {file.path: file.content.decode("utf-8", "backslashreplace") for file in filled}
 
 
 def kept_application(definition: StudyDefinition) -> Application:

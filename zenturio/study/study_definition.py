@@ -21,6 +21,8 @@ PROGRAM = "program"
 """The note that says which program a study is of: a digest of each of its parts."""
 DIGESTS = "digests"
 """The note of the format of its digests; absent from definitions of format 1."""
+METRICS = "metrics"
+"""The note that says how each declared metric is found, by its name."""
 FORMER_PROGRAM = "former program"
 """The note with the program as format 1 had it, where that is another one: with links followed."""
 FUNCTION = "function"
@@ -150,11 +152,13 @@ def define_study(
 ) -> StudyDefinition:
     """Return the definition of the study of *application*: so many *experiments* of one program."""
     notes = {**_notes(application), "experiments": experiments, PROGRAM: dict(program)}
+    metrics = tuple(metric_fields(application.metrics))
+    notes[METRICS] = {field.name: field.how for field in metrics}
     if former_program not in (None, program):
         notes[FORMER_PROGRAM] = dict(former_program or {})
     return StudyDefinition(
         parameters=fields_of(application.space, application.repeat),
-        metrics=(*measured_fields(), *metric_fields(application.metrics)),
+        metrics=(*measured_fields(), *metrics),
         goals=tuple(
             {"direction": goal.direction, "expression": goal.expression.text}
             for goal in application.goals
@@ -163,6 +167,23 @@ def define_study(
         sources=_sources(application),
         notes={**notes, DIGESTS: FORMAT},
     )
+
+
+def new_metric_notes(study: str, notes: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
+    """Say which metrics of *notes* the results of a study have no value of, by its notes *before*.
+
+    Nothing is known of studies that were run before this was noted.
+    """
+    found, found_before = notes.get(METRICS, {}), before.get(METRICS)
+    if found_before is None:
+        return []
+    new = [name for name, how in found.items() if found_before.get(name) != how]
+    if not new:
+        return []
+    verb, noun = ("is", "it") if len(new) == 1 else ("are", "them")
+    names = ", ".join(new)
+    said = f"{names} {verb} new: cached results have no value of {noun}"
+    return [f"{said}; zen extract {study} finds {noun} in what was recorded"]
 
 
 def _sources(application: Application) -> dict[str, bytes]:

@@ -65,6 +65,7 @@ from zenturio.study.study_definition import (
     ArchivedStudy,
     define_study,
     foresee_version,
+    new_metric_notes,
     open_version,
     spaces_of,
     with_recorded_versions,
@@ -576,6 +577,8 @@ class StudySession:
             looked_at, cached_count = runs.look_ahead()
             plan = self.plan(looked_at, cached_count, executor.slots, archived, len(places))
             notes = (*round_notes, *self._search_notes())
+            if cached_count and archived is None:
+                notes += tuple(new_metric_notes(self.study, definition.notes, before))
             if not self.settings.each_machine:
                 notes += runs.other_machine_notes()
             planned(replace(plan, remarks=notes))

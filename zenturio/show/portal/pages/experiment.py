@@ -21,8 +21,8 @@ from starlette.routing import Route
 
 from zenturio.errors import ConflictError, InputError, NotFoundError, PlaceError
 from zenturio.experiment import Artifact, Log
-from zenturio.record import AttemptLogs
 from zenturio.query.select_results import default_metric
+from zenturio.record import AttemptLogs
 from zenturio.show.portal.page_templates import printable
 from zenturio.show.portal.state import Portal, page_in, portal_of
 from zenturio.study.log_follower import log_after, log_so_far
@@ -426,12 +426,18 @@ def _live_output(digest: str) -> AttemptLogs:
 
 def files(request: Request) -> Response:
     """Return the files that the experiment ran with, filled again from the recorded sources."""
-    from zenturio.study.recorded_experiments import UnfilledError, files_of  # noqa: PLC0415 - loads annotate
+    from zenturio.study.recorded_experiments import (  # noqa: PLC0415 - loads annotate
+        UnfilledError,
+        commands_of,
+        files_of,
+    )
 
     match = _match(request)
     texts: Mapping[str, str] = {}
+    commands: Sequence[str] = ()
     note = ""
     try:
+        commands = commands_of(match.definition, match.record)
         texts = files_of(match.definition, match.record)
     except UnfilledError as error:
         note = str(error)
@@ -439,7 +445,9 @@ def files(request: Request) -> Response:
         path: (text[:MOST_FILE_CHARACTERS], len(text) - MOST_FILE_CHARACTERS)
         for path, text in texts.items()
     }
-    return HTMLResponse(portal_of(request).render("_files.html", files=excerpts, note=note))
+    return HTMLResponse(
+        portal_of(request).render("_files.html", files=excerpts, commands=commands, note=note)
+    )
 
 
 def log(request: Request) -> Response:
