@@ -291,11 +291,11 @@ def test_an_address_for_sql_that_is_none_is_named(study, monkeypatch):
 
 def test_names_of_readers_differ_by_database_schema_and_user():
     identities = [
-        database_roles.Identity(*parts, 7)
+        database_roles.DatabaseLogin(*parts, 7)
         for parts in [("a", "s", "u"), ("b", "s", "u"), ("a", "t", "u"), ("a", "s", "v")]
     ]
     assert len({identity.role for identity in identities}) == 4
-    long = database_roles.Identity("a", "Größe " * 20, "u", 7)
+    long = database_roles.DatabaseLogin("a", "Größe " * 20, "u", 7)
     assert len(long.role.encode()) <= 63
     assert long.password_file.is_relative_to(trust.config_folder())
     assert make_url("postgresql://x/y").get_backend_name() == "postgresql"

@@ -18,7 +18,7 @@ from zenturio.schedule.model.workflow import Workflow, WorkflowTask
 from zenturio.schedule.simulate.simulator import simulate
 from zenturio.show.chart import OTHERS, Nodes, Segments, common_levels
 from zenturio.show.charts import schedule_charts
-from zenturio.show.charts.schedule_charts import gantt, joined_stretches, task_runs, workflow_graph
+from zenturio.show.charts.schedule_charts import gantt, join_runs, task_runs, workflow_graph
 from zenturio.show.renderers.matplotlib import draw
 from zenturio.show.renderers.plotly import chart_page as page
 from zenturio.show.renderers.plotly import plotly_figure
@@ -227,7 +227,7 @@ def test_lost_runs_are_joined_apart_from_those_that_ended(long_plan, monkeypatch
     lost = np.arange(len(runs)) % 90 < 45
     runs = replace(runs, lost=lost)
     level = np.zeros(len(runs), np.int64)
-    stretches = joined_stretches(runs, level, 10**6)
+    stretches = join_runs(runs, level, 10**6)
     begins = [*stretches.begins.tolist(), len(runs)]
     long = [b - a for a, b in pairwise(begins)]
     mixed = [

@@ -92,7 +92,7 @@ class Grant:
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class DatabaseLogin:
     """Whose login it is, and where."""
 
     database: str
@@ -118,16 +118,16 @@ def reader(database: Database) -> PostgreSQL:
 
     SafetyError where there is none that can only read. Whoever connects has to ask ``powers``.
     """
-    kind, identity = _server(database), identity_of(database)
+    kind, login = _server(database), current_login(database)
     if url := os.environ.get(VARIABLE):
-        return PostgreSQL(_parsed(url), kind.wait).within(identity.schema)
-    if password := _stored_password(identity.password_file):
-        return kind.as_user(identity.role, password).within(identity.schema)
+        return PostgreSQL(_parsed(url), kind.wait).within(login.schema)
+    if password := _stored_password(login.password_file):
+        return kind.as_user(login.role, password).within(login.schema)
     if not database.read(lambda t: t.sql(POWERS)):
         return kind
     raise SafetyError(
         "SQL runs in a role of PostgreSQL that can only read, and there is none yet:"
-        f" {identity.user!r} can write",
+        f" {login.user!r} can write",
         hint=f"`zen db grant` makes one; or name another login in {VARIABLE}",
     )
 
@@ -147,8 +147,8 @@ def grant_reading(database: Database, role: str, *, execute: bool) -> Grant:
     Without *execute* the statements are only returned. Where the server denies them nothing is
     changed, and the grant says so.
     """
-    identity = identity_of(database)
-    name = role or identity.role
+    login = current_login(database)
+    name = role or login.role
     exists = database.read(
         lambda t: bool(t.sql("SELECT 1 FROM pg_roles WHERE rolname = %s", (name,)))
     )
@@ -158,9 +158,9 @@ def grant_reading(database: Database, role: str, *, execute: bool) -> Grant:
         )
     statements: list[str] = []
     if not role:
-        password = _stored_password(identity.password_file) or _new_password(identity)
+        password = _stored_password(login.password_file) or _new_password(login)
         statements += _login(database, name, password, exists=exists)
-    statements += _reader_rights(database, identity, name)
+    statements += _reader_rights(database, login, name)
     if not execute:
         return Grant(name, tuple(statements), done=False)
     try:
@@ -170,7 +170,7 @@ def grant_reading(database: Database, role: str, *, execute: bool) -> Grant:
     # A grant by somebody who does not own a table is a warning of the server's, and no error.
     unreadable = database.read(lambda t: t.sql(_UNREADABLE, (name,)))
     if unreadable:
-        why = f"{name} may not read {unreadable[0][0]}, for {identity.user} does not own it"
+        why = f"{name} may not read {unreadable[0][0]}, for {login.user} does not own it"
         return Grant(name, tuple(statements), done=False, why=why)
     if not role:
         _check_login(database)
@@ -213,10 +213,10 @@ def _server(database: Database) -> PostgreSQL:
     return database.dialect
 
 
-def identity_of(database: Database) -> Identity:
+def current_login(database: Database) -> DatabaseLogin:
     _server(database)
     ((name, schema, user, system),) = database.read(lambda t: t.sql(_IDENTITY))
-    return Identity(name, schema, user, int(system))
+    return DatabaseLogin(name, schema, user, int(system))
 
 
 def _parsed(url: str) -> ServerURL:
@@ -245,19 +245,17 @@ def _login(database: Database, role: str, password: str, *, exists: bool) -> lis
     ]
 
 
-def _reader_rights(database: Database, identity: Identity, role: str) -> list[str]:
+def _reader_rights(database: Database, login: DatabaseLogin, role: str) -> list[str]:
     """Return what lets *role* read the tables and the views that there are, and those to come."""
-    views = study_views.schema_name(identity.schema)
+    views = study_views.schema_name(login.schema)
     ((has_views, creates),) = database.read(lambda t: t.sql(_VIEWS, (views,)))
     statements = [f"CREATE SCHEMA {quoted(views)}"] if creates and not has_views else []
-    schemas = [identity.schema, *([views] if creates or has_views else [])]
+    schemas = [login.schema, *([views] if creates or has_views else [])]
     name = quoted(role)
-    owners: dict[str, str] = dict(
-        database.read(lambda t: t.sql(_CREATORS, (identity.schema, views)))
-    )
-    statements.append(f"GRANT CONNECT ON DATABASE {quoted(identity.database)} TO {name}")
+    owners: dict[str, str] = dict(database.read(lambda t: t.sql(_CREATORS, (login.schema, views))))
+    statements.append(f"GRANT CONNECT ON DATABASE {quoted(login.database)} TO {name}")
     for schema_name in schemas:
-        schema, creator = quoted(schema_name), quoted(owners.get(schema_name, identity.user))
+        schema, creator = quoted(schema_name), quoted(owners.get(schema_name, login.user))
         new_tables = f"ALTER DEFAULT PRIVILEGES FOR ROLE {creator} IN SCHEMA"
         statements += [
             f"GRANT USAGE ON SCHEMA {schema} TO {name}",
@@ -285,14 +283,14 @@ def _stored_password(path: Path) -> str:
     return ""
 
 
-def _new_password(identity: Identity) -> str:
-    path, password = identity.password_file, secrets.token_urlsafe(32)
+def _new_password(login: DatabaseLogin) -> str:
+    path, password = login.password_file, secrets.token_urlsafe(32)
     draft = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with os.fdopen(os.open(draft, flags, 0o600), "w") as file:
-            json.dump({"role": identity.role, "password": password}, file)
+            json.dump({"role": login.role, "password": password}, file)
         draft.rename(path)
     except OSError as error:
         raise PlaceError(
@@ -343,11 +341,11 @@ def grant_team(database: Database, team: Team, *, execute: bool = True) -> Grant
     Without *execute* the statements are only returned. Where the server denies them nothing is
     changed, and the grant says so. InputError if no owner is named and the database has no team.
     """
-    identity = identity_of(database)
-    team = database.read(lambda t: _completed(t, identity.schema, team))
+    login = current_login(database)
+    team = database.read(lambda t: _completed(t, login.schema, team))
     if len(team.views.encode()) > LONGEST:
         raise InputError(f"the name of the role {team.owner!r} is too long")
-    statements = tuple(database.read(lambda t: list(_statements(t, identity, team))))
+    statements = tuple(database.read(lambda t: list(_statements(t, login, team))))
     if not execute:
         return Grant(team.owner, statements, done=False)
     try:
@@ -378,31 +376,31 @@ def _completed(t: Transaction, schema: str, team: Team) -> Team:
     return replace(team, owner=owner, is_private=is_private)
 
 
-def _statements(t: Transaction, identity: Identity, team: Team) -> Iterator[str]:
+def _statements(t: Transaction, login: DatabaseLogin, team: Team) -> Iterator[str]:
     """Yield what is to be executed, of what changes a table only what has not been done."""
     _check_roles(t, team)
-    views_schema = study_views.schema_name(identity.schema)
-    owner, views, schema = quoted(team.owner), quoted(team.views), quoted(identity.schema)
+    views_schema = study_views.schema_name(login.schema)
+    owner, views, schema = quoted(team.owner), quoted(team.views), quoted(login.schema)
     yield f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'"
     for role in (team.owner, team.views):
         if not _exists(t, role):
             yield f"CREATE ROLE {quoted(role)} NOLOGIN"
     # Who is no superuser can hand tables over only to a role that they are a member of.
-    members = dict.fromkeys((identity.user, *team.admins))
+    members = dict.fromkeys((login.user, *team.admins))
     yield f"GRANT {owner}, {views} TO {', '.join(map(quoted, members))}"
     yield f"GRANT {views} TO {owner}"
     everybody = ", ".join(map(quoted, (team.owner, team.views, *team.writers, *team.readers)))
-    yield f"GRANT CONNECT ON DATABASE {quoted(identity.database)} TO {everybody}"
+    yield f"GRANT CONNECT ON DATABASE {quoted(login.database)} TO {everybody}"
     yield f"GRANT USAGE ON SCHEMA {schema} TO {everybody}"
     yield f"GRANT CREATE ON SCHEMA {schema} TO {owner}"
-    yield from _ownership(t, identity.schema, "r", team.owner)
+    yield from _ownership(t, login.schema, "r", team.owner)
     if not t.sql("SELECT 1 FROM pg_namespace WHERE nspname = %s", (views_schema,)):
         yield f"CREATE SCHEMA {quoted(views_schema)}"
     yield f"ALTER SCHEMA {quoted(views_schema)} OWNER TO {views}"
     yield from _ownership(t, views_schema, "v", team.views)
     yield f"GRANT SELECT ON {', '.join(_SHOWN_BY_VIEWS)} TO {views}"
-    yield from _team_rights(identity.schema, views_schema, team)
-    yield from _row_security(t, identity.schema, team)
+    yield from _team_rights(login.schema, views_schema, team)
+    yield from _row_security(t, login.schema, team)
 
 
 def _check_roles(t: Transaction, team: Team) -> None:

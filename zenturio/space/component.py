@@ -18,7 +18,7 @@ from zenturio.expression import Expression, Value
 from zenturio.space.code_table import CodeTable, TooManyRows, stacked
 from zenturio.space.definition import Definition, Part, SpaceCondition, parted
 from zenturio.space.domain import Column, Continuous
-from zenturio.space.join import EDGES, DecisionDiagram, Join, Progress
+from zenturio.space.join import EDGES, DecisionDiagram, Join, JoinProgress
 from zenturio.space.parameter import Dependent, Parameter
 from zenturio.space.point import PointColumns
 
@@ -56,12 +56,12 @@ class BlockTree:
 
     def count(self) -> int:
         """Return the number of points; SpaceError if counting would take hours."""
-        return self._count(WHOLE, Progress())
+        return self._count(WHOLE, JoinProgress())
 
     def _windows(self, block: Block) -> dict[str, Window]:
         return dict(zip(self.part.names, block.windows, strict=False))
 
-    def _count(self, block: Block, progress: Progress) -> int:
+    def _count(self, block: Block, progress: JoinProgress) -> int:
         if block not in self._counts:
             diagram = self._diagram(block)
             if diagram is None:
@@ -76,7 +76,7 @@ class BlockTree:
                 self._refuse_hopeless(progress)
         return self._counts[block]
 
-    def _refuse_hopeless(self, progress: Progress) -> None:
+    def _refuse_hopeless(self, progress: JoinProgress) -> None:
         if progress.is_hopeless:
             names = ", ".join(self.part.names[:6]) + (", ..." if self.part.names[6:] else "")
             raise SpaceError(
@@ -89,7 +89,7 @@ class BlockTree:
         block, first = WHOLE, 0
         while (diagram := self._diagram(block)) is None:
             children = self._children[block]
-            counts = [self._count(child, Progress()) for child in children]
+            counts = [self._count(child, JoinProgress()) for child in children]
             starts = list(accumulate(counts, initial=first))
             at = next(i for i, (_, end) in enumerate(pairwise(starts)) if row < end)
             block, first = children[at], starts[at]
@@ -107,7 +107,7 @@ class BlockTree:
                 if low <= code < high:
                     inside = child
                     break
-                first += self._count(child, Progress())
+                first += self._count(child, JoinProgress())
             if inside is None:
                 return None
             block = inside
@@ -298,7 +298,7 @@ class JoinedComponent:
         if table is not None:
             yield table
         else:
-            yield from filter(_LENGTH, self._blocks.join.walk({}, Progress()))
+            yield from filter(_LENGTH, self._blocks.join.walk({}, JoinProgress()))
 
     @cached_property
     def _whole(self) -> CodeTable | None:
@@ -319,7 +319,7 @@ class JoinedComponent:
 
     def _start(self) -> None:
         """Start the join; its progress is kept between calls of ``_joined``."""
-        self._progress = Progress()
+        self._progress = JoinProgress()
         self._walk = self._blocks.join.walk({}, self._progress)
         self._walked: list[CodeTable] = []
 

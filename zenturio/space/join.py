@@ -356,7 +356,7 @@ class TableTooLarge(Exception):
     """A plan needs a table that is too long and cannot be split."""
 
 
-class Progress:
+class JoinProgress:
     """The work done so far, and the share of the plain product that it covered."""
 
     def __init__(self) -> None:
@@ -376,7 +376,7 @@ class Join:
     def __init__(self, part: Part) -> None:
         self.part = part
 
-    def walk(self, windows: Windows, progress: Progress) -> Iterator[CodeTable]:
+    def walk(self, windows: Windows, progress: JoinProgress) -> Iterator[CodeTable]:
         """Yield the points inside *windows* as sorted, consecutive tables.
 
         Empty tables are yielded after each step, so that the caller can give up in time.
@@ -446,7 +446,7 @@ class Join:
         table: CodeTable,
         number: int,
         executor: PlanExecutor,
-        progress: Progress,
+        progress: JoinProgress,
         share: float = 1.0,
     ) -> Iterator[CodeTable]:
         """Run the steps from *number* on, for the rows of *table*, a *share* of the product."""

@@ -16,7 +16,7 @@ from zenturio.record import DriverProcess, Field, StudyDefinition
 from zenturio.record.open import open_repository
 from zenturio.show.portal.pages import study
 from zenturio.show.portal.state import PortalSettings
-from zenturio.show.portal.watch import StudyWatcher, state_of
+from zenturio.show.portal.study_watcher import StudyWatcher, state_of
 from zenturio.study.overview import StudyStatus
 
 FIELDS = (Field("n", "int"),), (Field("wtime", "real", "s"),)
@@ -25,7 +25,7 @@ FIELDS = (Field("n", "int"),), (Field("wtime", "real", "s"),)
 @pytest.fixture
 def polls_anew(monkeypatch):
     """Each request polls the database: none is served from the poll of another just before."""
-    monkeypatch.setattr("zenturio.show.portal.watch.SHARED_SECONDS", -1.0)
+    monkeypatch.setattr("zenturio.show.portal.study_watcher.SHARED_SECONDS", -1.0)
 
 
 def test_home_shows_every_study_and_where_it_stands(portal):
@@ -127,7 +127,7 @@ def test_a_driver_that_is_gone_is_said_to_be_gone(tmp_path):
 
 def test_a_look_costs_the_same_however_many_look(tmp_path, monkeypatch):
     # One poll is to serve all of this test, on however slow a machine.
-    monkeypatch.setattr("zenturio.show.portal.watch.SHARED_SECONDS", 3600.0)
+    monkeypatch.setattr("zenturio.show.portal.study_watcher.SHARED_SECONDS", 3600.0)
     repository = open_repository(tmp_path / "zenturio.db")
     for name in ("a", "b"):
         enter(repository, name, StudyDefinition(*FIELDS), [({"n": 1}, {"wtime": 1.0}, {})])

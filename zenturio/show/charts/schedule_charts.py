@@ -127,7 +127,7 @@ def task_runs(schedule: Plan | MoldablePlan | ExecutionTrace) -> tuple[TaskRuns,
 
 
 @dataclass(frozen=True)
-class Stretches:
+class JoinedRuns:
     """Runs in the order of their rows and starts, of which some are joined."""
 
     order: Indices
@@ -138,7 +138,7 @@ class Stretches:
     """Runs that last less than these seconds are joined."""
 
 
-def joined_stretches(runs: TaskRuns, level: Indices, most: int) -> Stretches:
+def join_runs(runs: TaskRuns, level: Indices, most: int) -> JoinedRuns:
     """Join neighbouring short runs of a row until at most *most* rectangles are left.
 
     Runs of several levels, or lost and others, are joined within a pixel alone. Where that leaves
@@ -163,11 +163,11 @@ def joined_stretches(runs: TaskRuns, level: Indices, most: int) -> Stretches:
         is_unlike = (np.diff(kind) != 0) | is_mixed[1:] | is_mixed[:-1]
         begins[1:] |= is_other_pixel[1:] & is_unlike
         if np.count_nonzero(begins) <= most or shortest >= total:
-            return Stretches(order, np.flatnonzero(begins), shortest)
+            return JoinedRuns(order, np.flatnonzero(begins), shortest)
         shortest *= 2
 
 
-def level_of_each(stretches: Stretches, seconds: Floats, level: Indices, levels: int) -> Indices:
+def level_of_each(stretches: JoinedRuns, seconds: Floats, level: Indices, levels: int) -> Indices:
     """The level that takes most of the time of each stretch; *seconds* are those of each run."""
     count = len(stretches.begins)
     lengths = np.diff(np.append(stretches.begins, len(stretches.order)))
@@ -304,7 +304,7 @@ def _stretch_rectangles(
 
     A stretch is pale if all of its runs were lost.
     """
-    stretches = joined_stretches(runs, level, MOST_RECTANGLES)
+    stretches = join_runs(runs, level, MOST_RECTANGLES)
     order, begins = stretches.order, stretches.begins
     seconds = runs.end - runs.start
     kinds = level_of_each(stretches, seconds, level, levels)

@@ -33,7 +33,7 @@ from zenturio.record.open import FOLDER, open_repository, project_folder
 from zenturio.record.sql_repository import SQLRepository
 from zenturio.show.portal import page_templates
 from zenturio.show.portal.page_templates import Assets
-from zenturio.show.portal.watch import StudyWatcher
+from zenturio.show.portal.study_watcher import StudyWatcher
 from zenturio.study.study_definition import pinned_name, resolve_name
 from zenturio.system.processes import process_birth
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from zenturio.query.study_table import RowNumbers
-    from zenturio.show.portal.watch import StudySnapshot
+    from zenturio.show.portal.study_watcher import StudySnapshot
 
 _log = logging.getLogger(__name__)
 

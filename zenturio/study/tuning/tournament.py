@@ -251,10 +251,10 @@ class Tournament:
     def facts(self, trial: TuningTrial) -> TrialFacts:
         """Return what *trial* comes to, alone."""
         while not trial.loop.is_over:
-            self.advance([ActiveTrial(trial)])
+            self.advance([ActiveSearch(trial)])
         return trial.facts()
 
-    def advance(self, active: Sequence[ActiveTrial]) -> None:
+    def advance(self, active: Sequence[ActiveSearch]) -> None:
         """Let each search take what it may, run what nobody knows, and hand in what is known."""
         # All searches ask before anything runs: a point that several of them want is run once.
         for search in active:
@@ -305,7 +305,7 @@ class Tournament:
 
 
 @dataclass
-class ActiveTrial:
+class ActiveSearch:
     """A search under way, and the points that it waits for."""
 
     trial: TuningTrial
@@ -350,7 +350,7 @@ class TrialsTogether(SynchronousExecutor):
         self._start = start
         self._outcome_writer = outcome_writer
         self._waiting: deque[Experiment] = deque()
-        self._active: dict[str, tuple[Experiment, ActiveTrial]] = {}
+        self._active: dict[str, tuple[Experiment, ActiveSearch]] = {}
 
     def submit(self, experiment: Experiment) -> None:
         self._waiting.append(experiment)
@@ -360,7 +360,7 @@ class TrialsTogether(SynchronousExecutor):
         while self._waiting and len(self._active) < ABREAST:
             experiment = self._waiting.popleft()
             try:
-                self._active[experiment.digest] = experiment, ActiveTrial(self._start(experiment))
+                self._active[experiment.digest] = experiment, ActiveSearch(self._start(experiment))
             except InputError as error:  # settings that do not go together
                 yield experiment, self._outcome_writer.failed(experiment, error)
         self._tournament.advance([search for _, search in self._active.values()])

@@ -25,7 +25,7 @@ from zenturio.record.open import dialect_at
 from zenturio.show.portal.page_templates import StudyQuery, attribute_name, study_name
 from zenturio.show.portal.security import origins_offered
 from zenturio.show.portal.state import FRESH_SECONDS, CachedResult, Portal, page_in, portal_of
-from zenturio.show.portal.watch import StudySnapshot
+from zenturio.show.portal.study_watcher import StudySnapshot
 from zenturio.study.stages.stage_graph import AFTER
 from zenturio.study.study_definition import PROGRAM
 
