@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from postgres import postgres, postgres_url
+from record.old import decode_cell
 from tests.cli.conftest import zen
 from zenturio.annotate.scan import scan
 from zenturio.experiment import ExperimentGenerator
@@ -75,7 +76,7 @@ def project(tmp_path):
 
     def fill(transaction):
         for name, table in recorded["tables"].items():
-            rows = [[_cell(cell) for cell in row] for row in table["rows"]]
+            rows = [[decode_cell(cell) for cell in row] for row in table["rows"]]
             transaction.sql(f"DELETE FROM {name}")
             transaction.insert(name, [f'"{column}"' for column in table["columns"]], rows)
         transaction.sql("DELETE FROM sqlite_sequence WHERE name = 'claims'")
@@ -84,15 +85,6 @@ def project(tmp_path):
     database.write(fill)
     database.close()
     return tmp_path
-
-
-def _cell(cell):
-    match cell:
-        case {"hex": digits}:
-            return bytes.fromhex(digits)
-        case {"float": text}:
-            return float.fromhex(text)
-    return cell
 
 
 @pytest.fixture

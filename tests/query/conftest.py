@@ -8,6 +8,10 @@ import pytest
 
 from postgres import grant_reading, postgres, postgres_ready, postgres_url
 from zenturio.experiment.experiment import Experiment, Outcome, Recipe
+from zenturio.expression import parse
+from zenturio.query.catalog import ROW, read_catalog
+from zenturio.query.sql_fragments import quote_name, sql
+from zenturio.query.sql_writer import write_sql
 from zenturio.record import DriverProcess, Field, StudyDefinition
 from zenturio.record.open import open_repository
 
@@ -113,3 +117,13 @@ def matmul():
     rows[4]["status"] = "failed"
     rows[7]["gflops"] = None
     return rows
+
+
+def answers(reader, text):
+    """What the database says of *text* for each row of the study ``values``."""
+    catalog = read_catalog(reader, "values")
+    columns = {n: column.fragment(reader.dialect) for n, column in catalog.columns.items()}
+    written = write_sql(parse(text), columns, reader.dialect)
+    source = f"FROM {quote_name(catalog.view_all)} AS {ROW} ORDER BY {catalog.facts['index'].sql()}"
+    column = [row[0] for row in reader.rows(sql(f"SELECT {{}} {source}", written))]
+    return [bool(v) if written.type == "bool" and v is not None else v for v in column]

@@ -7,12 +7,11 @@ from random import Random
 import numpy as np
 import pytest
 
-from tests.query.conftest import fill
+from tests.query.conftest import answers, fill
 from zenturio.errors import ExpressionError
 from zenturio.expression import parse
 from zenturio.query import results
-from zenturio.query.catalog import ROW, open_snapshot, read_catalog
-from zenturio.query.sql_fragments import quote_name, sql
+from zenturio.query.catalog import open_snapshot, read_catalog
 from zenturio.query.sql_writer import write_sql
 
 SEED = int(os.environ.get("ZEN_FUZZ_SEED", "19"))
@@ -107,15 +106,6 @@ def reader(repository):
     fill(repository, "values", TYPES, {"m": "real"}, rows)
     with open_snapshot(repository) as found:
         yield found
-
-
-def answers(reader, text):
-    known = read_catalog(reader, "values")
-    columns = {n: column.fragment(reader.dialect) for n, column in known.columns.items()}
-    written = write_sql(parse(text), columns, reader.dialect)
-    source = f"FROM {quote_name(known.view_all)} AS {ROW} ORDER BY {known.facts['index'].sql()}"
-    found = [row[0] for row in reader.rows(sql(f"SELECT {{}} {source}", written))]
-    return [bool(v) if v is not None else None for v in found]
 
 
 def expected(text):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.query.conftest import fill
+from tests.query.conftest import answers, fill
 from zenturio.errors import ExpressionError
 from zenturio.expression import parse
 from zenturio.query.catalog import ROW, open_snapshot, read_catalog
@@ -34,16 +34,6 @@ def reader(repository):
     fill(repository, "values", TYPES, {"m": "real"}, rows)
     with open_snapshot(repository) as found:
         yield found
-
-
-def answers(reader, text):
-    """What the database says of *text*, for each row."""
-    known = read_catalog(reader, "values")
-    columns = {n: column.fragment(reader.dialect) for n, column in known.columns.items()}
-    written = write_sql(parse(text), columns, reader.dialect)
-    source = f"FROM {quote_name(known.view_all)} AS {ROW} ORDER BY {known.facts['index'].sql()}"
-    found = [row[0] for row in reader.rows(sql(f"SELECT {{}} {source}", written))]
-    return [bool(v) if written.type == "bool" and v is not None else v for v in found]
 
 
 def same(found, expected):

@@ -43,7 +43,7 @@ def make_old(url: str, revision: str = FILLED_ANEW[0], *, empty: bool = True) ->
 
 
 def _row(table: str, columns: list[str], row: list, dialect: str) -> list:
-    cells = [_cell(cell) for cell in row]
+    cells = [decode_cell(cell) for cell in row]
     if dialect == "postgresql" and table.startswith("values_"):
         cells = [
             bool(cell) if name[0] == "b" and cell is not None else cell
@@ -53,7 +53,8 @@ def _row(table: str, columns: list[str], row: list, dialect: str) -> list:
     return cells
 
 
-def _cell(cell):
+def decode_cell(cell):
+    """Return a value of a table as it was before it was written as JSON."""
     match cell:
         case {"hex": digits}:
             return bytes.fromhex(digits)

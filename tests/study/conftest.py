@@ -5,6 +5,7 @@ import pytest
 from postgres import postgres, postgres_url
 from study.oracle import Study
 from zenturio.execute import machines
+from zenturio.record.open import open_repository
 
 __all__ = ["postgres", "postgres_url"]
 
@@ -39,3 +40,13 @@ def on(monkeypatch):
 
     yield become
     machines.own_machine_parts.cache_clear()
+
+
+@pytest.fixture
+def repository(tmp_path, monkeypatch):
+    """The repository of a project, in whose folder the test runs."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".zenturio").mkdir()
+    project_repository = open_repository(str(tmp_path / ".zenturio" / "zenturio.db"))
+    yield project_repository
+    project_repository.close()

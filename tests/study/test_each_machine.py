@@ -12,7 +12,6 @@ from zenturio.errors import InputError
 from zenturio.execute.local import Local
 from zenturio.execute.machines import own_machine
 from zenturio.record import ResultCount
-from zenturio.record.open import open_repository
 from zenturio.search import parse_budget
 from zenturio.space import Space
 from zenturio.study.driver.experiment_source import PointSelection, select_points
@@ -62,15 +61,6 @@ class Mixed:
 
     def close(self):
         self._place.close()
-
-
-@pytest.fixture
-def repository(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / ".zenturio").mkdir()
-    found = open_repository(str(tmp_path / ".zenturio" / "zenturio.db"))
-    yield found
-    found.close()
 
 
 @pytest.fixture

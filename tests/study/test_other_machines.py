@@ -8,7 +8,6 @@ import zenturio as zen
 from zenturio.annotate.scan import scan
 from zenturio.errors import InputError
 from zenturio.execute.local import Local
-from zenturio.record.open import open_repository
 from zenturio.search import parse_budget
 from zenturio.space import Space
 from zenturio.study.driver.experiment_source import PointSelection, select_points
@@ -42,15 +41,6 @@ SOLVE = """\
 #ZEN$ METRIC got FROM stdout REGEX "got (.*)"
 echo "got x$(cat mesh/out/grid.dat)"
 """
-
-
-@pytest.fixture
-def repository(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / ".zenturio").mkdir()
-    found = open_repository(str(tmp_path / ".zenturio" / "zenturio.db"))
-    yield found
-    found.close()
 
 
 def square(n):

@@ -297,6 +297,13 @@ def study_counts_of_search(study):
         repository.close()
 
 
+def repeats_of_the_best(study):
+    """How many repeats the score of the best point is made of."""
+    best = command("best", "study", "--objective", "MINIMIZE t", "--db", study.db, "--json",
+                   cwd=study.folder)  # fmt: skip
+    return [point["tried"] for point in best.facts]
+
+
 def test_a_plan_says_how_many_at_least_and_at_most(study):
     run = command("run", "study.sh", "--dry-run", "--db", study.db, cwd=study.folder)
     assert "3 points x 6 to 20 repeats UNTIL t WITHIN 2%, at most 60 experiments" in run.out
@@ -589,17 +596,7 @@ class TestWarmUp:
         assert [row[1] for row in counts["rows"]] == [2, 2, 2]
         warm = command(*words, "--where", "status == 'warmup'", cwd=study.folder).facts
         assert len(warm["rows"]) == 6
-        best = command(
-            "best",
-            "study",
-            "--objective",
-            "MINIMIZE t",
-            "--db",
-            study.db,
-            "--json",
-            cwd=study.folder,
-        )
-        assert [point["tried"] for point in best.facts] == [2]
+        assert repeats_of_the_best(study) == [2]
 
     def test_they_are_cached_and_never_failed(self, study):
         study.run()
@@ -619,14 +616,4 @@ class TestWarmUp:
         command("run", "study.sh", "--search", "random", "--budget", "3", "--objective", "MINIMIZE t",
                 "--db", study.db, cwd=study.folder)  # fmt: skip
         assert study_counts_of_search(study) == {1: 4, 2: 4, 3: 4}
-        best = command(
-            "best",
-            "study",
-            "--objective",
-            "MINIMIZE t",
-            "--db",
-            study.db,
-            "--json",
-            cwd=study.folder,
-        )
-        assert [point["tried"] for point in best.facts] == [2]
+        assert repeats_of_the_best(study) == [2]
