@@ -46,8 +46,8 @@ def test_a_run_says_little_to_the_database(tmp_path):
     counts["write_studies"](tmp_path)
     commands = ("run small.sh", "run other.sh", "run small.sh")
     new, further, cached = (counts["count"](command, tmp_path) for command in commands)
-    assert max(new["transactions"], further["transactions"]) <= 10
-    assert cached["transactions"] <= 9
-    assert new["statements"] <= 130  # of which 42 create tables
-    assert further["statements"] <= 90
-    assert cached["statements"] <= 50
+    assert max(new["transactions"], further["transactions"]) <= 8
+    assert cached["transactions"] <= 7
+    assert new["statements"] <= 97  # of which 39 create tables
+    assert further["statements"] <= 55
+    assert cached["statements"] <= 33
