@@ -186,8 +186,8 @@ def _is_ignored(node: ast.AST) -> bool:
         return True  # tests see some of it; that each line is there is no promise
     if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
         return True
-    if isinstance(node, ast.keyword) and node.arg == "strict":
-        return True  # of zip, as an assertion
+    if isinstance(node, ast.keyword) and node.arg in {"init", "strict"}:
+        return True  # of a field that nobody gives, and of zip, as an assertion
     if isinstance(node, ast.FunctionDef) and not any(map(_does_something, node.body)):
         return True  # an overload, or what a protocol demands: even its defaults are never used
     return isinstance(node, ast.Import | ast.ImportFrom | ast.Assert)

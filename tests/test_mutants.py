@@ -13,6 +13,7 @@ SOURCE = '''\
 from typing import Protocol, overload
 
 LIMIT: int = 3
+hidden: int = field(init=False)
 
 
 class Seen(Protocol):

@@ -347,6 +347,7 @@ def test_runs_without_a_record_take_the_turns_that_no_record_has():
     assert list(order.take((1, 1), ("a", "of a"))) == [("a", "of a"), ("c", "of c")]
     assert order.is_at_gap
     assert order.may_be_next((2, 1))
+    assert order.may_be_next((6, 1))
     assert not order.may_be_next((4, 1))
     assert list(order.take((2, 1), ("b", "of b"))) == [
         ("b", "of b"), ("d", "of d"), ("e", "of e"),

@@ -262,6 +262,17 @@ def test_a_commit_is_tested_at_a_posterior_of_90_percent():
     assert Bisection(tuple("ab"))._phase == "ends"
 
 
+def test_a_commit_that_is_exactly_as_its_predecessor_is_not_found():
+    bisection, measured = ends_told_apart()
+    bisection._begin_confirming()
+    for _ in range(CONFIRM.most):
+        block = bisection.next_block(measured)
+        run_block(measured, block, dict.fromkeys(block.labels, 1.0))
+    bisection.next_block(measured)
+    assert bisection.state == "searching"
+    assert bisection._tries == 1
+
+
 def test_a_test_that_fails_makes_a_commit_less_likely_and_the_next_one_stricter():
     bisection, measured = ends_told_apart()
     bisection.next_block(measured)

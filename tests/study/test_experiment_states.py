@@ -186,6 +186,16 @@ def test_nothing_that_is_over_is_held():
         assert machine.is_dry
 
 
+def test_those_that_the_run_is_not_to_run_are_counted():
+    machine = ExperimentStates(0)
+    every = [experiment(number) for number in range(4)]
+    (look_up,) = machine.handle(states.Proposed(every, exhausted=True, over=True))
+    assert machine.skipped == 0
+    for batch in (look_up.batch[:3], look_up.batch[3:]):
+        machine.handle(states.LookedUp(batch, {}, {every[0].digest}))
+    assert machine.skipped == 3
+
+
 @pytest.mark.parametrize(
     ("name", "state", "after"),
     [

@@ -33,18 +33,19 @@ class Generator:
 
 
 class Results:
-    """A repository with one study, in which every third experiment failed."""
+    """A repository with a study in which every third experiment failed, behind one of others."""
 
     def __init__(self, numbers, other_machine=()):
         self.numbers, self.other_machine = list(numbers), set(other_machine)
 
     def studies(self):
-        return (SimpleNamespace(name="s"),)
+        return SimpleNamespace(name="of other parameters"), SimpleNamespace(name="s")
 
-    def definition(self, _study):
-        return SimpleNamespace(parameters=(Field("n", "int"),))
+    def definition(self, study):
+        return SimpleNamespace(parameters=(Field("n" if study == "s" else "m", "int"),))
 
-    def column_pages(self, _study, _request):
+    def column_pages(self, study, _request):
+        assert study == "s"
         yield SimpleNamespace(parameters={"n": self.numbers})
 
     def find_outcomes(self, digests, kinds=None):

@@ -239,7 +239,7 @@ class Bisection:
     def _sharpen(self) -> None:
         """Begin to confirm a commit where the posterior of one is large enough."""
         # A commit that cannot be run is told from its successor by nothing: they count as one.
-        if float(self._merged().max()) >= SURE or len(self.labels) == 2:
+        if float(self._merged().max()) >= SURE:
             self._begin_confirming()
 
     def _merged(self) -> np.ndarray:
