@@ -144,6 +144,7 @@ def test_the_chart_builder_is_worked_by_keys_alone(day):
 
 def test_the_sql_beside_the_chart_is_copied_with_a_click(day):
     page = day.visit("/chart?study=matmul&kind=line&x=n&y=wtime")
+    page.locator("summary", has_text="SQL").click()
     said = page.locator("#sql").inner_text()
     assert said.startswith("SELECT ")
     assert "GROUP BY" in said

@@ -89,9 +89,10 @@
     diagnostic.textContent = answer.error || "";
     const sql = document.getElementById("sql");
     if (sql) sql.textContent = answer.sql || "";
+    // Without a chart, the reason is all that there is to see.
+    place.hidden = document.querySelector(".under").hidden = Boolean(answer.error);
     if (answer.error) {
       window.zenDraw.clear(place);
-      place.innerHTML = '<p class="faint waiting">Nothing to show</p>';
     } else {
       await window.zenDraw.show(place, answer, listenTo);
       showChosen(answer.chosen);
