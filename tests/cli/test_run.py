@@ -245,10 +245,17 @@ FAULTY = """#ZEN$ PARAM n = { 1:400 }
 def test_a_study_in_which_nothing_can_succeed_stops_after_its_first_experiments(tmp_path):
     (tmp_path / "in.x").write_text(FAULTY)
     told = zen("run", "in.x", "-j", 1, cwd=tmp_path, code=3)
-    assert "failed for the same cause, which lies in the study; --go-on" in told.err
+    assert "experiments failed: metric missing: d, t; --go-on runs" in told.err
     few = ("run", "in.x", "-P", "n = { 1:12 }", "--json")
     failed = zen(*few, "--go-on", cwd=tmp_path, code=3).facts
     assert failed["unfinished"] == 0
+
+
+def test_a_study_whose_first_experiments_fail_for_several_reasons_stops_and_counts_them(tmp_path):
+    lines = "# ZEN$ PARAM n = { 1:400 }\n", '# ZEN$ RUN "sh p.sh {n}"\n', "exit $(($1 % 2 + 1))\n"
+    (tmp_path / "p.sh").write_text("".join(lines))
+    told = zen("run", "p.sh", "-j", 1, cwd=tmp_path, code=3)
+    assert "experiments failed, for 2 reasons: 4 x exit 2, 4 x exit 1; --go-on runs" in told.err
 
 
 @pytest.mark.parametrize(

@@ -72,6 +72,11 @@ def test_a_type_follows_from_the_types_of_names(text, expected):
     [
         ("thraeds > 1", "unknown name 'thraeds'", "did you mean 'threads'?"),
         ("index(q) > 1", "unknown name 'q'", "there is: any, flag, m, n, s, threads, x"),
+        ("s == linsi", "unknown name 'linsi'", 'write "linsi" in quotes: s is a text'),
+        ("linsi != s", "unknown name 'linsi'", 'write "linsi" in quotes: s is a text'),
+        ("s in ('a', linsi)", "unknown name 'linsi'", 'write "linsi" in quotes: s is a text'),
+        ("s == thraeds", "'thraeds'", "'threads'?; for a text, write \"thraeds\" in quotes"),
+        ("n == linsi", "unknown name 'linsi'", "there is: any"),
         (
             "n == '4'",
             'n, which is int, and "4", which is str, are never equal',

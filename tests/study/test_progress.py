@@ -201,26 +201,52 @@ def test_failures_are_grouped_by_their_cause_the_most_frequent_first():
         (["build failed: exit 2"], 1, True, True),
         (["build failed: exit 2"], 2, False, True),
         (["build failed: exit 2"], 1, False, False),  # it may be the fault of the one host
-        (["build failed: exit 2", "build failed: exit 3"], 1, True, False),
-        (["exit 1"], 1, True, False),
+        (["build failed: exit 2", "build failed: exit 3"], 1, True, True),
+        (["exit 1"], 1, True, True),
+        (["exit 1"], 1, False, False),
+        (["exit 1", "killed by SIGSEGV"], 2, False, True),
+        (["exit 1", "timeout"], 1, True, False),  # somebody asked for that limit
         (["exit 127: no-such: not found", "exit 126: not executable"], 1, True, True),
-        (["exit 127: no-such: not found", "exit 1"], 1, True, False),
+        (["exit 127: no-such: not found", "exit 1"], 1, True, True),
         (["metric missing: a, b", "metric missing: b, c"], 1, False, True),
         (["metric missing: a", "metric missing: c"], 1, False, False),
         (["metric missing: a", "exit 1"], 1, False, False),
     ],
 )
-def test_a_study_is_faulty_where_all_fail_for_a_cause_that_the_others_share(
+def test_a_study_is_faulty_where_its_first_experiments_all_fail(
     causes, hosts, is_one_machine, is_faulty
 ):
     run = RunCounts("s", 2, (), is_one_machine=is_one_machine)
     for index in range(module.FAULTY):
         assert not run.is_study_faulty
-        done = failed(index, causes[index % len(causes)])
-        run.ended(experiment(index), replace(done, host=f"node{index % hosts}"))
+        done = failed(index, cause := causes[index % len(causes)])
+        status = "timeout" if cause == "timeout" else done.status
+        run.ended(experiment(index), replace(done, host=f"node{index % hosts}", status=status))
     assert run.is_study_faulty == is_faulty
     run.ended(experiment(99), outcome(experiment(99)))
     assert not run.is_study_faulty
+
+
+@pytest.mark.parametrize(
+    ("cause", "is_faulty"), [("exit 1", False), ("metric missing: a", True), ("exit 127", True)]
+)
+def test_a_search_goes_on_where_other_points_may_succeed(cause, is_faulty):
+    run = RunCounts("s", 2, (), is_one_machine=True, is_search=True)
+    for index in range(module.FAULTY):
+        run.ended(experiment(index), failed(index, cause))
+    assert run.is_study_faulty == is_faulty
+
+
+def test_the_reasons_are_counted_where_a_run_stops():
+    run = RunCounts("s", 2, (), is_one_machine=True)
+    for index, cause in enumerate("cabbbcccdef"):
+        run.ended(experiment(index), failed(index, cause))
+    run.report_fault()
+    (told,) = run.news()
+    assert told == (
+        "stopped, because the first 11 experiments failed, for 6 reasons: 4 x c, 3 x b, 1 x a,"
+        " 1 x d, and 2 more reasons; --go-on runs the others all the same"
+    )
 
 
 def test_experiments_that_need_more_than_all_slots_run_alone():

@@ -413,12 +413,13 @@ _WORD_OF_TEXT = re.compile(r"(?=.*[^\W\d])[\w./+-][\w./+ -]*")
 """A text that is no call, formula or quoted text; but it may be the name of a variable."""
 _CODE_WORD = re.compile(r"[^\W\d]\w*")
 _LITERALS = frozenset({"none", "null", "nil", "nullptr", "true", "false", "inf", "nan"})
+_CLOSING = {"[": "]", "(": ")", "{": "}"}
 _MOST_QUOTED = 4
 """Elements that a hint writes with their quotes."""
 
 
 def unquoted(application: Application) -> Iterator[Diagnostic]:
-    """An ASSIGN of bare words to a variable that holds a quoted text: ``move = swap``."""
+    """An ASSIGN of bare words to a variable that holds a quoted text, or a list of some."""
     parameters = {parameter.name: parameter for parameter in application.space.parameters}
     for file in application.files:
         # A word of a shell or a makefile needs no quotes, and gets those that it needs.
@@ -444,9 +445,11 @@ def _quoted_line(file: Annotated, assignment: Assignment) -> int | None:
 
 
 def _quoted_text(assignment: Assignment) -> re.Pattern[str]:
-    """Matches ``move: str = "``, ``char *move = "``, and the quote as its group."""
+    """Matches ``move: str = "``, ``char *move[] = {"``; the bracket and the quote are groups."""
     target = re.escape(assignment.target)
-    return re.compile(rf"(?<!\w){target}(?!\w)[^=\n\"']*(?::=|=(?!=)|<-)\s*([\"'])")
+    return re.compile(
+        rf"(?<!\w){target}(?!\w)[^=\n\"']*(?::=|=(?!=)|<-)\s*((?:c\(|[\[({{])\s*)?([\"'])"
+    )
 
 
 def _code_words(file: Annotated) -> set[str]:
@@ -470,18 +473,27 @@ def _unquoted(
 ) -> Diagnostic:
     quoted = _quoted_text(assignment).search(file.source.lines[number])
     assert quoted is not None, "the line was found by this pattern"
-    quote, around = (quoted[1], "'" if quoted[1] == '"' else '"')
+    opening, quote = (quoted[1] or "").strip(), quoted[2]
+    closing = _CLOSING[opening[-1]] if opening else ""
+    around = "'" if quote == '"' else '"'
     # One of the words is surely a text: then the others are, too, though the file has their names.
     elements = [
-        f"{around}{quote}{text}{quote}{around}"
+        f"{around}{opening}{quote}{text}{quote}{closing}{around}"
         if _WORD_OF_TEXT.fullmatch(text) and not _is_literal(text)
+        else f"{around}{text}{around}"
+        if quote in text
         else text
         for text in texts
     ]
     written = ", ".join(elements[:_MOST_QUOTED]) + (", ..." if len(texts) > _MOST_QUOTED else "")
     line = file.dialect.assign(assignment.target, bare)
-    message = f"this writes {line}, without the quotes that line {number + 1} has"
-    hint = f"write the quotes into the set: ASSIGN {assignment.target} = {{ {written} }}"
+    message = (
+        f"this writes {line}, but line {number + 1} has a list of texts in quotes"
+        if opening
+        else f"this writes {line}, without the quotes that line {number + 1} has"
+    )
+    what = "lists" if opening else "the quotes"
+    hint = f"write {what} into the set: ASSIGN {assignment.target} = {{ {written} }}"
     body = assignment.line.body
     return warning(message, body.place(0, len(body.text)), hint)
 

@@ -70,8 +70,7 @@ def run(
         bool,
         typer.Option(
             "--go-on",
-            help="Continue even if the first eight experiments fail for the same reason, such as"
-            " a metric that is never found.",
+            help="Continue even if the first eight experiments all fail.",
         ),
     ] = False,
     join: Annotated[

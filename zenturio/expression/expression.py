@@ -117,6 +117,8 @@ class Checker:
         self.types = types
         self.host = host
         self.diagnostics: list[Diagnostic] = []
+        self._compared_texts: dict[int, str] = {}
+        """Unknown names, by the identity of their nodes, with the text that each is compared to."""
 
     def type(self, node: SyntaxNode) -> Known:
         match node:
@@ -148,6 +150,7 @@ class Checker:
             case Compare():
                 self._compare(node)
             case Member(item, options):
+                self._expect_texts(item, *options)
                 first = self.type(item)
                 for option in options:
                     self._comparable(item, first, option, self.type(option), "==", option)
@@ -183,9 +186,29 @@ class Checker:
             return None
         if name not in self.types:
             # Looking for what is near takes a while: not for thousands of unknown names.
-            hint = did_you_mean(name, self.types) if len(self.diagnostics) < MOST else ""
+            hint = self._hint_on(name, node) if len(self.diagnostics) < MOST else ""
             self._complain(node, f"unknown name {clipped(name)!r}", hint)
         return self.types.get(name)
+
+    def _hint_on(self, name: str, node: SyntaxNode) -> str:
+        assert self.types is not None, "without types every name is known"
+        near = did_you_mean(name, self.types)
+        text = self._compared_texts.get(id(node))
+        if text is None:
+            return near
+        quotes = f'write "{clipped(name)}" in quotes: {text} is a text'
+        return f"{near}; for a text, {quotes}" if near.startswith("did you mean") else quotes
+
+    def _expect_texts(self, *operands: SyntaxNode) -> None:
+        """Remember which of the *operands* are likely texts without their quotes."""
+        types = self.types
+        names = [operand for operand in operands if isinstance(operand, Name)]
+        if types is None or all(operand.name in types for operand in names):
+            return
+        text = next((name.name for name in names if types.get(name.name) == "str"), None)
+        if text is not None:
+            unknown_names = (name for name in names if name.name not in types)
+            self._compared_texts.update((id(name), text) for name in unknown_names)
 
     def _host(self, node: Host) -> Known:
         if not self.host:
@@ -242,6 +265,7 @@ class Checker:
         return _mixed(a, b)
 
     def _compare(self, node: Compare) -> None:
+        self._expect_texts(node.first, *(step.operand for step in node.steps))
         first, type_ = node.first, self.type(node.first)
         for step in node.steps:
             right = self.type(step.operand)

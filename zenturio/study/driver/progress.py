@@ -307,9 +307,11 @@ class RunSummary:
 
 
 FAULTY = 8
-"""Experiments that fail for one cause of the study itself, before any succeeds: the run stops."""
+"""So many experiments that fail before any succeeds stop the run."""
 
 
+CAUSES = 4
+"""Reasons that are named where a run stops; all are listed at its end."""
 BUILD_FAILED = "build failed"
 """How the cause begins of what failed before it could run."""
 
@@ -595,10 +597,12 @@ class RunCounts:
         programs: ProgramHistory | None = None,
         *,
         is_one_machine: bool = False,
+        is_search: bool = False,
         repeat_check: RepeatCheck | None = None,
         metric_check: MetricCheck | None = None,
     ) -> None:
         self._study = study
+        self._is_search = is_search
         self._slots = slots
         self._is_one_machine = is_one_machine
         self._repeat_check = repeat_check
@@ -614,6 +618,7 @@ class RunCounts:
         self._wrong = 0
         self._hosts: set[str] = set()
         self._has_succeeded = False
+        self._ended_by_limit = False
         self._alone = 0
         self._programs = programs or ProgramHistory()
         self._outdated: Counter[str] = Counter()
@@ -652,6 +657,7 @@ class RunCounts:
         else:
             self.failed += 1
             self._wrong += outcome.status == "wrong"
+            self._ended_by_limit |= outcome.status in ("timeout", "pruned")
             self._hosts.add(outcome.host)
         self._learn(experiment, outcome)
 
@@ -698,22 +704,40 @@ class RunCounts:
 
     @property
     def is_study_faulty(self) -> bool:
-        """Whether all that ended has failed, for one cause that all others will fail for, too."""
+        """Whether all that ended has failed, so that the others are likely to fail, too.
+
+        A search learns from points that fail, and a time limit or a pruner ends experiments as
+        it was asked to: then the run goes on unless no point can escape the cause.
+        """
         if self._has_succeeded or self.failed < FAULTY:
             return False
+        missing = [frozenset(missing_names(cause)) for cause in self._failures]
+        if frozenset.intersection(*missing):
+            return True
+        # Where there are several hosts, what fails may be the fault of one.
+        if not self._is_one_machine and len(self._hosts) < 2:
+            return False
+        return self._is_one_fault() or not (self._is_search or self._ended_by_limit)
+
+    def _is_one_fault(self) -> bool:
+        """Whether all failed for one cause that no point can escape."""
         causes = list(self._failures)
         is_build = len(causes) == 1 and causes[0].startswith(BUILD_FAILED)
-        if is_build or all(cause.startswith(("exit 126", "exit 127")) for cause in causes):
-            # Where there are several hosts, a program that is not there may be the fault of one.
-            return self._is_one_machine or len(self._hosts) > 1
-        missing = [frozenset(missing_names(cause)) for cause in self._failures]
-        return bool(frozenset.intersection(*missing))
+        return is_build or all(cause.startswith(("exit 126", "exit 127")) for cause in causes)
 
     def report_fault(self) -> None:
         """Say why the run stops before its end."""
+        failures = sorted(self._counted_failures(), key=lambda group: -group.count)
+        if len(failures) == 1:
+            causes = f"failed: {failures[0].cause}"
+        else:
+            listed = ", ".join(f"{f.count:,} x {f.cause}" for f in failures[:CAUSES])
+            more = len(failures) - CAUSES
+            causes = f"failed, for {len(failures):,} reasons: {listed}"
+            causes += f", and {more:,} more reasons" if more > 0 else ""
         self._remark(
-            f"stopped: the first {self.failed:,} experiments failed for the same cause, which lies"
-            " in the study; --go-on runs the others all the same"
+            f"stopped, because the first {self.failed:,} experiments {causes};"
+            " --go-on runs the others all the same"
         )
 
     def conclude(self) -> None:

@@ -167,6 +167,7 @@ class StudyDriver:
             goals,
             programs,
             is_one_machine=getattr(executor, "machine", None) is not None,
+            is_search=isinstance(source, RecordsArrival),
             repeat_check=repeat_check,
             metric_check=metric_check,
         )
