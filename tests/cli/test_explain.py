@@ -41,6 +41,13 @@ def test_a_study_is_explained_in_five_lines_and_a_chart(tmp_path, monkeypatch):
     tried = {tuple(sorted(f["parameters"].items())) for f in facts["best"]}
     assert tuple(sorted(facts["next"].items())) not in tried
     assert zen("explain", "model", "-o", "-", cwd=tmp_path).out.splitlines()[6] == told[6]
+    part = zen("explain", "model", "--where", "a > 3 and c == 'x'", "--json", cwd=tmp_path).facts
+    assert all(f["parameters"]["a"] > 3 for f in part["best"])
+    assert part["next"] == facts["next"], "what is known is known, whatever the condition"
+    assert (
+        zen("best", "model", "--where", "a > 3", "--json", cwd=tmp_path).facts[0]["parameters"]["a"]
+        == 4
+    )
     monkeypatch.chdir(tmp_path)
     del facts["file"]
     assert json.loads(json.dumps(Study("model").explain().facts())) == facts

@@ -495,6 +495,13 @@ def test_a_formula_of_something_missing_says_what():
     assert found["c"].why == "it needs b: it needs a: `y` matched nothing in stdout (1 line)"
 
 
+def test_a_formula_does_without_what_coalesce_replaces():
+    b, c = formula("b", "coalesce(a, 4) * n"), formula("c", "coalesce(a, n) + a")
+    found = measure(Recipe((regex("y", name="a"), b, c)), {"n": 2}, Evidence(log("x")))
+    assert found["b"] == 8
+    assert found["c"].why.startswith("it needs a: ")
+
+
 def test_a_formula_without_an_answer_says_why():
     found = measure(Recipe((formula("b", "1 / n"),)), {"n": 0}, Evidence())
     assert isinstance(found["b"], Missing)

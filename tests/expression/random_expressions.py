@@ -156,7 +156,7 @@ class Chance:
             lambda: Negative(self.tree(kind, depth)),
             lambda: Positive(self.tree(kind, depth)),
             lambda: self.call("abs", depth, kind),
-            lambda: self.call("min max", depth, *[kind] * self.random.randint(2, 3)),
+            lambda: self.call("min max coalesce", depth, *[kind] * self.random.randint(2, 3)),
         ]
         if kind == "int":
             makers += [
@@ -168,7 +168,7 @@ class Chance:
             makers += [
                 lambda: self.call("sqrt log log2 exp", depth, self.random.choice(["int", "real"])),
                 lambda: self.chain(Arithmetic, ["/", "*"], "int", depth),
-                lambda: self.call("min max", depth, "int", "real"),
+                lambda: self.call("min max coalesce", depth, "int", "real"),
                 lambda: self.mixed(Arithmetic, ["+", "-"], depth),
                 lambda: self.mixed(Arithmetic, ["*", "/", "//", "%"], depth),
             ]

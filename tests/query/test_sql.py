@@ -71,6 +71,7 @@ EVERYWHERE = [
     "ispow2(i)", "ispow2(i + j)", "divides(j, i)", "divides(i + j, i * j)", "len(s)", "len(s + t)",
     "str(i)", "str(s)", "str(b)", "basename(s)", "basename(s + '/' + t)", "i > 3KB or x < 2min",
     "floor(x) % 3", "floor(x / y) // 2 == 1", "m > 1", "m + 1",
+    "coalesce(m, x)", "coalesce(m, i)", "coalesce(s, t)", "coalesce(m + 1, m, j * 2, x)", "coalesce(b, false)",
     "j == 0 or i % j == 0", "j != 0 and i // j > 1", "i * 1000000007 * 998244353", "(i // 2) ** (j // 2)",
 ]  # fmt: skip
 

@@ -8,10 +8,11 @@ import pytest
 
 from record.reference import ReferenceRepository
 from tests.query.conftest import fill
-from zenturio.errors import InputError
+from zenturio.errors import ExpressionError, InputError
 from zenturio.query import results
 from zenturio.query.aggregates import exact_aggregate
 from zenturio.query.statistics import student
+from zenturio.query.study_table import numbers_where
 from zenturio.record.open import open_repository
 from zenturio.show.study import Study
 from zenturio.study.best_points import MEAN, MEDIAN, RepeatAggregate, best
@@ -189,3 +190,26 @@ def test_a_frame_of_the_best_points_has_parameters_of_any_name(repository, tmp_p
     assert (row["used_"], row["interval_"], row["tried"]) == (3, None, 3)
     with pytest.raises(InputError, match="the 0 best points"):
         study.best(0, "MINIMIZE y")
+
+
+def test_the_best_of_the_rows_that_meet_a_condition(repository, tmp_path):
+    rows = [*repeats(1, [1.0, 9.0]), *repeats(2, [4.0, 5.0]), *repeats(3, ["failed", 6.0])]
+    fill(repository, "s", {"n": "int"}, {"y": "real"}, rows)
+    study = Study("s", str(tmp_path / "zenturio.db"))
+    for where, expected in (
+        ("n > 1", {2: 4.5, 3: 6.0}),
+        ("y > 4", {1: 9.0, 2: 5.0, 3: 6.0}),
+        ("n > 3", {}),
+    ):
+        found = study.best(9, "MINIMIZE y", where=where)
+        assert {row["n"]: row["y"] for row in found.to_dict("records")} == expected
+    assert numbers_where(repository, "s", None) is None
+    with pytest.raises(ExpressionError, match="unknown name 'm'"):
+        study.best(9, "MINIMIZE y", where="m > 1")
+
+
+def test_a_metric_that_may_be_missing_has_a_substitute(repository):
+    rows = [*repeats(1, [7.0]), *repeats(2, [None])]
+    fill(repository, "s", {"n": "int"}, {"y": "real"}, rows)
+    found = best(repository, "s", 9, "MINIMIZE coalesce(y, 5 * n)").points
+    assert [(p.values["n"], *p.scores.values()) for p in found] == [(1, 7.0), (2, 10.0)]

@@ -387,6 +387,16 @@ def test_the_end_of_a_run_says_that_repeats_differ(tmp_path, monkeypatch):
     ]
 
 
+def test_a_score_does_without_what_coalesce_replaces():
+    goal = parse("coalesce(t, u + 1, 9) + n")
+    assert goal.optional_names == {"t", "u"}
+    assert score_of_values(goal, {"n": 1, "t": 2}) == 3
+    assert score_of_values(goal, {"n": 1, "u": 4, "t": None}) == 6
+    assert score_of_values(goal, {"n": 1}) == 10
+    assert score_of_values(goal, {"t": 2, "u": 4}) is None
+    assert parse("coalesce(t, 1) + t").optional_names == frozenset()
+
+
 # Metrics that are likely not what they should be
 
 

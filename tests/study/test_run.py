@@ -226,16 +226,14 @@ def test_fail_fast_stops_at_a_failure_and_at_nothing_else(repository):
         (["exit 127: sh: #: lmp: not found"], ["a"], True, True),
         (["exit 127: sh: #: lmp: not found", "exit 126"], ["a", "b"], False, True),
         (["exit 127"], ["a"], False, False),
-        (["exit 127", "metric missing: t"], ["a"], True, False),
-        (["exit 1"], ["a"], True, False),
+        (["exit 127", "metric missing: t"], ["a"], True, True),
+        (["exit 1"], ["a"], True, True),
         (["build failed: exit 1: no such header"], ["a"], True, True),
         (["build failed: exit 1: no such header"], ["a"], False, False),
-        (["build failed: exit 1: flag a", "build failed: exit 1: flag b"], ["a"], True, False),
+        (["build failed: exit 1: flag a", "build failed: exit 1: flag b"], ["a"], True, True),
     ],
 )
-def test_a_study_is_faulty_if_all_experiments_fail_for_a_cause_of_its_own(
-    causes, hosts, is_one_machine, stops
-):
+def test_a_run_stops_if_its_first_experiments_all_fail(causes, hosts, is_one_machine, stops):
     def failed(experiment):
         if len(place.ran) > 20:  # not all of them in the first commit
             until(lambda: repository.count_states("s")["failed"] >= 8)
@@ -254,7 +252,7 @@ def test_a_study_is_faulty_if_all_experiments_fail_for_a_cause_of_its_own(
             summary = drive(repository, place, given, settings=settings)
         if stops and not go_on:
             assert 8 <= summary.failed < 100
-            assert any("the same cause, which lies in the study" in r for r in summary.remarks)
+            assert any("stopped, because the first " in r for r in summary.remarks)
         else:
             assert (summary.failed, summary.unfinished) == (100, 0)
         assert not summary.interrupted

@@ -588,9 +588,11 @@ def objectives(application: Application) -> Iterator[Diagnostic]:
         names = goal.expression.names
         place = _whole(goal.expression.passage)
         for name in sorted(names):
+            if name in goal.expression.optional_names:
+                continue
             if name in metrics and metrics[name].optional:
                 message = f"{name} is OPTIONAL: an experiment without it has no score"
-                hint = "let the program print a number for such a case, or leave OPTIONAL out"
+                hint = f"write coalesce({name}, NUMBER) for such a case, or leave OPTIONAL out"
                 if metrics[name].observed:
                     message = f"{name} is NULL on machines that do not count it: no score there"
                     hint = "zen places check NAME shows what a place can measure"

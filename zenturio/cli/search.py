@@ -9,7 +9,7 @@ import typer
 from zenturio import quantities
 from zenturio.cli import output, safe_streams
 from zenturio.cli.options import Database, Json, MachineKind, Trust
-from zenturio.cli.results import All, OfMachine, OfRound
+from zenturio.cli.results import All, OfMachine, OfRound, Where, expression
 
 if TYPE_CHECKING:
     from zenturio.experiment.signed_ranks import Interval
@@ -71,6 +71,7 @@ def best(
             help="Aggregate of a point's repeats; default: median of times, mean of others.",
         ),
     ] = "",
+    where: Where = None,
     outside: All = False,
     machine: OfMachine = "",
     round_: OfRound = "",
@@ -87,13 +88,14 @@ def best(
     expects to be the best is named, too. Columns: used repeats have a value of the objective, ok
     ones succeeded, tried ones finished. For several objectives, the Pareto front is shown.
 
-    Example: zen best matmul -n 5
+    Examples: zen best matmul -n 5; zen best matmul --where 'threads <= 8'
     """
     from zenturio.experiment.aggregates import LEAST_FOR_MEDIAN_INTERVAL
     from zenturio.query.aggregates import check_aggregate, exact_aggregate
     from zenturio.query.present import digests_outside, left_out_notes
     from zenturio.query.result_table import display_rows
     from zenturio.query.statistics import student
+    from zenturio.query.study_table import numbers_where
     from zenturio.record.entities import RowChoice, read_round
     from zenturio.study.best_points import RepeatAggregate
     from zenturio.study.best_points import best as best_of
@@ -107,6 +109,7 @@ def best(
         ranking = best_of(
             repository, study, count, objective, without=without, rows=rows,
             aggregate=RepeatAggregate(agg, exact_aggregate(agg)) if agg else None,
+            only=numbers_where(repository, study, expression(where, "--where"), rows),
         )  # fmt: skip
     if json:
         output.facts(ranking.facts(student))
@@ -171,6 +174,7 @@ def explain(
             help="Chart file: .html, .png, .svg or .pdf; default: the terminal, as for -.",
         ),
     ] = None,
+    where: Where = None,
     outside: All = False,
     machine: OfMachine = "",
     round_: OfRound = "",
@@ -196,12 +200,15 @@ def explain(
 
     with opened_repository(db) as repository:
         rows = RowChoice(machine, read_round(round_))
-        answer = explain_study(repository, study, objective, outside=outside, rows=rows)
+        condition = expression(where, "--where")
+        answer = explain_study(
+            repository, study, objective, where=condition, outside=outside, rows=rows
+        )
         chart = None
         if answer.forest is not None and (out is not None or not json):
             chart = explanation_chart(
-                repository, answer, objective=objective, outside=outside, machine=machine,
-                round=round_,
+                repository, answer, objective=objective, where=where, outside=outside,
+                machine=machine, round=round_,
             )  # fmt: skip
     lines = answer.lines
     if chart and out is not None and str(out) != TERMINAL:

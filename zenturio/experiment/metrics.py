@@ -624,6 +624,8 @@ def _evaluated(
     inputs: dict[str, Value] = {}
     for name in formula.names:
         part = metrics[name] if name in metrics else values.get(name)
+        if isinstance(part, Missing) and name in formula.optional_names:
+            part = None
         if isinstance(part, Missing):
             return type(part)(f"it needs {name}: {part.why}")
         if isinstance(part, Series):

@@ -35,6 +35,7 @@ from zenturio.expression.scalar_functions import (
     Type,
     Value,
     condition,
+    first_known,
     keep,
     member,
     negate,
@@ -178,6 +179,8 @@ class ColumnEvaluator:
 
     def call(self, node: Call, rows: RowSource) -> ColumnValues:
         operands = [self.cells(argument, rows) for argument in node.arguments]
+        if node.function == "coalesce":
+            return self._slowly(first_known, operands, node, rows)
         fast = FUNCTIONS.get(node.function)
         return self._apply(fast, CALLED[node.function], operands, node, rows)
 

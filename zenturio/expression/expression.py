@@ -327,13 +327,15 @@ class Checker:
             self._pattern(node.arguments[1])
         if signature.gives != "same":
             return signature.gives
-        return self._alike(node.arguments, types)
+        # Conditions have no order, but may be missing.
+        operator = "==" if node.function == "coalesce" else "<"
+        return self._alike(node.arguments, types, operator)
 
-    def _alike(self, nodes: Sequence[SyntaxNode], types: Sequence[Known]) -> Known:
-        """The type of the least or greatest of these."""
+    def _alike(self, nodes: Sequence[SyntaxNode], types: Sequence[Known], operator: str) -> Known:
+        """The type of the least, the greatest or the first known of these."""
         type_, first = types[0], nodes[0]
         for node, other in zip(nodes[1:], types[1:], strict=True):
-            self._comparable(first, type_, node, other, "<", node)
+            self._comparable(first, type_, node, other, operator, node)
             type_ = _mixed(type_, other)
         return type_
 
@@ -372,6 +374,19 @@ class Expression:
     def names(self) -> frozenset[str]:
         """Parameters and metrics whose values are used."""
         return frozenset(node.name for node in walk(self.node) if isinstance(node, Name))
+
+    @cached_property
+    def optional_names(self) -> frozenset[str]:
+        """Names without which there may be a value: they stand in coalesce(...) alone."""
+        names = set[str]()
+        stack = [self.node]
+        while stack:
+            node = stack.pop()
+            if isinstance(node, Name):
+                names.add(node.name)
+            elif not (isinstance(node, Call) and node.function == "coalesce"):
+                stack.extend(children(node))
+        return self.names - names
 
     @cached_property
     def host_names(self) -> frozenset[str]:

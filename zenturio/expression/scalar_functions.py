@@ -113,6 +113,7 @@ class Signature(NamedTuple):
 SIGNATURES: dict[str, Signature] = {
     "min": Signature("min(a, b, ...)", 2, None, ("ordered",), "same"),
     "max": Signature("max(a, b, ...)", 2, None, ("ordered",), "same"),
+    "coalesce": Signature("coalesce(a, b, ...)", 2, None, ("any",), "same"),
     "abs": Signature("abs(number)", 1, 1, ("number",), "same"),
     "floor": Signature("floor(number)", 1, 1, ("number",), "int"),
     "ceil": Signature("ceil(number)", 1, 1, ("number",), "int"),
@@ -148,6 +149,9 @@ ELSEWHERE = {
     "length": "write len(text)",
     "string": "write str(value)",
     "regex": "write match(text, pattern)",
+    "ifnull": "write coalesce(a, b)",
+    "nvl": "write coalesce(a, b)",
+    "default": "write coalesce(a, b)",
 }
 """What people call from habit, and what stands for it here."""
 
@@ -449,6 +453,12 @@ def _best(values: tuple[Value, ...], better: Callable[[Value, Value], Value]) ->
     return best
 
 
+def first_known(*values: Value) -> Value:
+    """The first that is not NULL; a real number where any is real."""
+    known = next((value for value in values if value is not None), None)
+    return _float(known) if type(known) is int and float in map(type, values) else known
+
+
 def _float(value: float) -> float:
     try:
         return float(value)
@@ -571,5 +581,8 @@ _PLAIN: dict[str, Function] = {
     "basename": _basename,
 }
 
-CALLED: dict[str, Function] = {name: _null_in_null_out(_PLAIN[name]) for name in SIGNATURES}
+CALLED: dict[str, Function] = {
+    "coalesce": first_known,
+    **{name: _null_in_null_out(function) for name, function in _PLAIN.items()},
+}
 """Each function of the language by its name."""

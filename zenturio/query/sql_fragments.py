@@ -234,6 +234,8 @@ class SqliteDialect:
             mixed = kind == "real" and any(argument.type == "int" for argument in arguments)
             best = f"CAST({function}({{}}) AS REAL)" if mixed else f"{function}({{}})"
             return sql(best, join_fragments(", ", arguments), type=kind)
+        if function == "coalesce":
+            return _first_known(arguments, "CAST({} AS REAL)")
         if function == "gcd":
             return _folded("gcd({}, {})", arguments)
         if function in ROUNDINGS and arguments[0].type == "int":
@@ -310,6 +312,8 @@ class PostgresDialect:
     def call(self, function: str, arguments: Sequence[Fragment], shared: Shared) -> Fragment:
         if function in ("min", "max"):
             return self._best(function, arguments, shared)
+        if function == "coalesce":
+            return _first_known(arguments, "{}::double precision")
         if function == "gcd":
             return _folded("gcd({}::numeric, {}::numeric)", arguments)
         if function in ROUNDINGS and arguments[0].type == "int":
@@ -335,6 +339,13 @@ class PostgresDialect:
         word = "least" if function == "min" else "greatest"
         best = f"(CASE WHEN num_nulls({inner}) = 0 THEN {word}({inner}) END)"
         return shared(best, named, common_type(arguments))
+
+
+def _first_known(arguments: Sequence[Fragment], as_real: str) -> Fragment:
+    kind = common_type(arguments)
+    known = sql("coalesce({})", join_fragments(", ", arguments))
+    mixed = kind == "real" and any(argument.type == "int" for argument in arguments)
+    return sql(as_real, known, type=kind) if mixed else known.typed(kind)
 
 
 ROUNDINGS = ("floor", "ceil", "round")

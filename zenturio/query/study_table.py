@@ -470,6 +470,16 @@ def numbers_by_value(
     return numbers
 
 
+def numbers_where(
+    repository: Repository, study: str, where: str | Passage | None, rows: RowChoice = NEWEST
+) -> frozenset[int] | None:
+    """The numbers of the rows of *study* that meet *where*; None where there is no condition."""
+    if where is None:
+        return None
+    with open_table(repository, TableQuery(study, condition_of(where), rows=rows)) as table:
+        return frozenset(table.numbers().tolist())
+
+
 def _named(catalog: Catalog, query: TableQuery, columns: Sequence[StudyColumn]) -> set[str] | None:
     """The fields that are needed for *columns*, and to choose and order what is wanted.
 

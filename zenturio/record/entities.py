@@ -486,6 +486,8 @@ class ColumnRequest:
     round: RoundChoice = "newest"
     without: Collection[str] = ()
     """Digests of experiments to leave out."""
+    only: Collection[int] | None = None
+    """Numbers of the rows that are read; all, if none are named."""
 
 
 @dataclass(frozen=True, slots=True)

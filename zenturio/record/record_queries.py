@@ -142,13 +142,15 @@ def next_page(
     )
     if not rows:
         return None
-    # The key of the last row that was read, not of the last one returned: *without* may take
-    # all of a page away.
+    # The key of the last row that was read, not of the last one returned: *without* and *only*
+    # may take all of a page away.
     position, repeat, number = rows[-1][:3]
     last = RecordKey(dialect.index(position), repeat, number)
     if request.without:
         keys = set(map(codec.digest_key, request.without))
         rows = [row for row in rows if bytes(row[3]) not in keys]
+    if request.only is not None:
+        rows = [row for row in rows if row[2] in request.only]
     return _page(context, reader, rows), last
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from zenturio import quantities
-from zenturio.errors import InputError, SpaceError
+from zenturio.errors import InputError, Passage, SpaceError
 from zenturio.experiment.aggregates import LEAST_FOR_MEDIAN_INTERVAL
 from zenturio.expression import text_of
 from zenturio.query.forest import ForestShares, ParameterShare, forest_shares
@@ -20,6 +20,7 @@ from zenturio.query.points_outside import present_space
 from zenturio.query.present import digests_outside
 from zenturio.query.regression import real_column
 from zenturio.query.statistics import student
+from zenturio.query.study_table import numbers_where
 from zenturio.record import Repository
 from zenturio.record.entities import NEWEST, RowChoice
 from zenturio.search import Directions, SearchLoop, SearchProblem, make
@@ -209,26 +210,38 @@ def explain(
     study: str,
     objective: str = "",
     *,
+    where: str | Passage | None = None,
     outside: bool = False,
     rows: RowChoice = NEWEST,
 ) -> Explanation:
     """Return what *study* taught about its objective, or another *objective*.
 
+    With *where*, only experiments that meet this condition count.
     InputError where it has no objective, or no results.
     """
     study = resolve_name(repository, study)
     frame = search_points(
-        repository, (study,), objective=objective, outside=outside, rows=rows, most=MOST_POINTS
-    )
+        repository, (study,), where=where, objective=objective, outside=outside, rows=rows,
+        most=MOST_POINTS,
+    )  # fmt: skip
     if not frame.attrs.get("goals"):
         hint = "name one: --objective 'MINIMIZE wtime'"
         raise InputError(f"study {study} has no objective to explain", hint=hint)
     objectives = [o.with_direction() for o in objectives_of(ChartQuery(kind="dependence"), frame)]
+    # What is to be tried next must not be known, whether it meets the condition or not.
+    known = (
+        frame
+        if where is None
+        else search_points(
+            repository, (study,), objective=objective, outside=outside, rows=rows, most=MOST_POINTS
+        )
+    )
     definition = repository.definition(study)
     space = present_space(repository, study) or _function_space(definition.notes)
-    frame.attrs["derived"] = derived_parameters(space)
+    frame.attrs["derived"] = known.attrs["derived"] = derived_parameters(space)
     without = frozenset() if outside else digests_outside(repository, study)
-    ranking = best(repository, study, SHOWN + 1, objective, without=without, rows=rows)
+    only = numbers_where(repository, study, where, rows)
+    ranking = best(repository, study, SHOWN + 1, objective, without=without, only=only, rows=rows)
     metric = objectives[0].name
     forest, reason = None, ""
     try:
@@ -243,7 +256,7 @@ def explain(
         forest,
         reason,
         ranking,
-        _propose(frame, objectives, space, definition.notes.get(SEARCH, {})),
+        _propose(known, objectives, space, definition.notes.get(SEARCH, {})),
     )
 
 

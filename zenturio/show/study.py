@@ -372,6 +372,7 @@ class Study:
         objective: str = "",
         *,
         aggregate: str = "",
+        where: str | None = None,
         outside: bool = False,
         machine: str = "",
         round: int | str = "",  # noqa: A002 - as the column is called
@@ -380,7 +381,8 @@ class Study:
 
         Behind parameters and scores stand the facts of ``zen best --json``; one whose name a
         parameter or a score has gets an underscore. Scores are the median of a point's repeats for
-        times, the mean for others, or what *aggregate* names. Raise InputError if *count* is 0.
+        times, the mean for others, or what *aggregate* names. With *where*, only experiments that
+        meet this condition count. Raise InputError if *count* is 0.
         """
         if count < 1:
             raise InputError(f"the {count} best points", hint="1 or more")
@@ -389,6 +391,7 @@ class Study:
         from zenturio.query.aggregates import check_aggregate, exact_aggregate  # noqa: PLC0415
         from zenturio.query.present import digests_outside  # noqa: PLC0415
         from zenturio.query.statistics import student  # noqa: PLC0415
+        from zenturio.query.study_table import numbers_where  # noqa: PLC0415
         from zenturio.study.best_points import RepeatAggregate, best  # noqa: PLC0415
 
         kind = None
@@ -399,8 +402,9 @@ class Study:
             rows = RowChoice(machine, read_round(str(round)))
             without = frozenset() if outside else digests_outside(repository, self.name)
             ranking = best(
-                repository, self.name, count, objective, without=without, rows=rows, aggregate=kind
-            )
+                repository, self.name, count, objective, without=without, rows=rows, aggregate=kind,
+                only=numbers_where(repository, self.name, where, rows),
+            )  # fmt: skip
         records = []
         for facts in ranking.facts(student):
             row = {**facts.pop("parameters"), **facts.pop("scores")}
@@ -411,19 +415,23 @@ class Study:
         self,
         objective: str = "",
         *,
+        where: str | None = None,
         outside: bool = False,
         machine: str = "",
         round: int | str = "",  # noqa: A002 - as the column is called
     ) -> Explanation:
         """Return which parameters matter and what to try next, as ``zen explain`` shows it.
 
+        With *where*, only experiments that meet this condition count.
         Its chart is ``plot("dependence")``.
         """
         from zenturio.show.explanation import explain  # noqa: PLC0415 - loads pandas
 
         with open_or_use(self.db) as repository:
             rows = RowChoice(machine, read_round(str(round)))
-            return explain(repository, self.name, objective, outside=outside, rows=rows)
+            return explain(
+                repository, self.name, objective, where=where, outside=outside, rows=rows
+            )
 
     def plot(self, kind: str = "line", *, where: str | None = None, **options: Any) -> Chart:
         """Return the chart that ``zen plot`` draws; notebooks display it, ``zen.save`` writes it.

@@ -239,6 +239,7 @@ def best(
     objective: str = "",
     *,
     without: Collection[str] = (),
+    only: Collection[int] | None = None,
     rows: RowChoice = NEWEST,
     aggregate: RepeatAggregate | None = None,
 ) -> PointRanking:
@@ -249,17 +250,17 @@ def best(
 
     Results of several kinds of machine are not averaged: a point has a score for each kind, and
     for each round if *rows* are of all rounds. A point none of whose repeats has a number for each
-    goal is never among them. Experiments with a digest in *without* are left out. Points of equal
-    score stand in the order of the space.
+    goal is never among them. Experiments with a digest in *without* are left out, and with *only*
+    all but these rows. Points of equal score stand in the order of the space.
     """
     goals = _goals(repository, study, objective)
     fields = repository.definition(study).parameters
     names = [field.name for field in fields if field.kind != SEED_KIND]  # it differs run by run
     needed = frozenset[str]().union(*(goal.expression.names for goal in goals))
-    request = ColumnRequest(names + sorted(needed), needed, TRIED, rows.round, without)
+    request = ColumnRequest(names + sorted(needed), needed, TRIED, rows.round, without, only)
     rule = RepeatRule.of(repository.definition(study).notes, goals[0].expression.text)
     aggregates = [aggregate or _default(repository, study, goal) for goal in goals]
-    if len(goals) == 1 and rows == NEWEST and not without and rule is None:
+    if len(goals) == 1 and rows == NEWEST and not without and only is None and rule is None:
         ranking = _best_in_copy(repository, study, count, names, goals[0], aggregates[0])
         if ranking is not None:
             return ranking

@@ -383,7 +383,7 @@ def score(expression: Expression, values: Mapping[str, Value], outcome: Outcome)
 def score_of_values(expression: Expression, values: Mapping[str, Value]) -> float | None:
     """Return the same of the parameters and metrics together."""
     try:
-        value = expression.value(values)
+        value = expression.value({**dict.fromkeys(expression.optional_names), **values})
     except ExpressionError:
         return None
     if isinstance(value, str) or value is None:
