@@ -24,6 +24,8 @@ UNSAFE = re.compile(
     "\u2028\u2029"  # separators, at which some terminals begin a line
     "\ud800-\udfff]"  # halves of pairs: no encoding has them
 )
+_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,500}(?:\x07|\x1b\\)|[@-Z\\^_])")
+"""An escape sequence of ECMA-48, such as a colour, or one that sets a title."""
 MASK = "********"
 _SHORTEST = 4
 """Characters of a value in the environment: a shorter one also stands inside other words."""
@@ -45,6 +47,11 @@ _OPTION = re.compile(rf"(--{_NAME}\s+){_VALUE}", re.IGNORECASE)
 def visible(text: str) -> str:
     """Return *text* with each character that controls a terminal as its escape."""
     return UNSAFE.sub(_escape, text)
+
+
+def without_escapes(text: str) -> str:
+    """Return *text* without the sequences that colour it in a terminal, or move the cursor."""
+    return _SEQUENCE.sub("", text) if "\x1b" in text else text
 
 
 def visible_in_json(text: str) -> str:

@@ -10,8 +10,9 @@ HEAD = """# Kinds of files
 
 The name of a file decides how its comments begin and what `ASSIGN` writes, if no first line says otherwise (`#!/usr/bin/python3`). Where
 a kind has no assignment, use `SUBSTITUTE`. In any other file, each comment sign of the last row begins a
-directive. The endings `.m`, `.pl`, `.v`, `.cl`, `.ts`, `.inc` and `.com` belong to several languages: the first line that is not blank
-decides. A package can add kinds, as entry points of `zenturio.dialects`. [The language](language.md) describes the directives.
+directive. The endings `.m`, `.pl`, `.v`, `.cl`, `.ts`, `.inc`, `.com`, `.lp`, `.gp` (PARI, gnuplot) and `.inp` (Abaqus, CalculiX and others)
+belong to several languages: the first line that is not blank decides. If zenturio takes a file for another kind than it is, write the directives
+into a file of the same name with `.zen` behind it, such as `beam.inp.zen`. A package can add kinds, as entry points of `zenturio.dialects`. [The language](language.md) describes the directives.
 
 | kind | names | comments | `ASSIGN n = { 1 }` writes |
 |---|---|---|---|

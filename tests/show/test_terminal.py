@@ -83,6 +83,12 @@ def test_bars_say_what_the_brackets_behind_them_are():
     assert "brackets" not in few[-1]
 
 
+def test_a_chart_without_a_bar_says_so():
+    table = searched(points=60)
+    table["wtime"] = 5.0
+    assert "nothing to draw: no bar has a value" in render_text(chart(table, "importance"))
+
+
 def test_bars_of_very_large_and_of_negative_values_are_drawn():
     table = frame(threads=(2,), sizes=(1, 2, 3), repeats=1)
     table["wtime"] = [1e300, 5e299, -1.3e299]

@@ -218,7 +218,11 @@ class _LineSearch:
             between = head["rest"][: max(at - head.start("rest"), 0)]
             if not re.search(r"\w", between):
                 message = f"{MARK} does not stand right behind {text[: at - len(between)].strip()}"
-                self._warn(place, message, "nothing but white space may stand between them")
+                hint = (
+                    "nothing but white space may stand between them; where it must, write the"
+                    f" directives into {self._side} beside it"
+                )
+                self._warn(place, message, hint)
             elif self.dialect is UNKNOWN and _SECOND_OPENER.search(between):
                 # What a # begins in a file of an unknown kind may be code: #declare n = 5;
                 self._warn(place, f"{MARK} behind code is not a directive", _WHOLE_LINE)
@@ -226,10 +230,14 @@ class _LineSearch:
             self._foreign(place, foreign)
         elif (sign := text[:at].strip()) and not re.search(r"\w", sign):
             message = f"{sign} begins no comment that is known of a file of this kind"
-            hint = f"write the directives into {Path(self.file).name}.zen beside it"
+            hint = f"write the directives into {self._side} beside it"
             self._warn(place, f"{message}, so {MARK} is not a directive", hint)
         else:
             self._warn(place, f"{MARK} behind code is not a directive", _WHOLE_LINE)
+
+    @property
+    def _side(self) -> str:
+        return f"{Path(self.file).name}.zen"
 
     def _foreign(self, place: Place, head: re.Match[str]) -> None:
         """A line that would be a directive in some other language."""
@@ -237,10 +245,12 @@ class _LineSearch:
         if not head["rest"].startswith(MARK):
             self._warn(place, f"{MARK} behind code is not a directive", _WHOLE_LINE)
         elif self.dialect.openers:
-            hint = f"{self.dialect.name} comments begin with {' or '.join(self.dialect.openers)}"
-            self._warn(
-                place, f"{opener} {MARK} is not a directive: {opener} begins no comment", hint
+            hint = (
+                f"{self.dialect.name} comments begin with {' or '.join(self.dialect.openers)};"
+                f" in another language, write the directives into {self._side} beside it"
             )
+            message = f"{opener} {MARK} is not a directive: {opener} begins no comment"
+            self._warn(place, message, hint)
         else:
             hint = "write it in a file of the same name with .zen behind it"
             self._warn(place, f"{self.dialect.name} files have no comments", hint)

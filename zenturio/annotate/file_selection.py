@@ -155,7 +155,7 @@ def _near(path: Path) -> str:
         names = [entry.name for entry in path.parent.iterdir() if not entry.name.startswith(".")]
     except (OSError, ValueError):
         return f"there is no folder {path.parent} either"
-    return did_you_mean(path.name, names)
+    return did_you_mean(path.name, names) if names else f"{path.parent} is empty"
 
 
 def _once(members: Iterable[SelectedFile]) -> list[SelectedFile]:

@@ -303,10 +303,14 @@ def expected_text(point: "ExpectedPoint") -> str:
 
 
 def _delimited(value: object) -> str:
-    """*value* so that one sees where it ends: quoted if it is empty or holds a comma or quote."""
-    text = str(value)
-    is_clear = text == text.strip() != "" and not set(text) & {",", '"'}
-    return text if is_clear else json.dumps(text, ensure_ascii=False)
+    """*value* so that one sees where it ends: in quotes if it is empty or holds a comma.
+
+    Quotes that a text has itself stand as they are; reals are rounded as in tables.
+    """
+    text = f"{value:.6g}" if isinstance(value, float) and len(str(value)) > 8 else str(value)
+    is_clear = text == text.strip() != "" and "," not in text
+    quote = "'" if '"' in text and "'" not in text else '"'
+    return text if is_clear else f"{quote}{text}{quote}"
 
 
 def command_to_type(*words: str, db: str | None = None) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 from zenturio.errors import InputError
+from zenturio.safe_text import without_escapes
 
 if TYPE_CHECKING:
     from zenturio.annotate.model import CopiedFile, Metric
@@ -534,7 +535,7 @@ def log_end(stderr: Log, stdout: Log, lines: int) -> tuple[str, str]:
     The name of the stream is told with it; both are empty where it said nothing.
     """
     for stream, log in (("stderr", stderr), ("stdout", stdout)):
-        text = _text(log).rstrip()[-_SHOWN:]
+        text = without_escapes(_text(log)).rstrip()[-_SHOWN:]
         if text:
             return stream, "\n".join(text.split("\n")[-lines:])
     return "", ""

@@ -272,9 +272,9 @@ def best(
     machines = points.machines
     measured = points.ordered
     if rows.machine:
-        only = machine_named(rows.machine, machines)
-        machines = {only: machines[only]}
-        measured = [r for r in measured if _label(r.machine) == only]
+        kind = machine_named(rows.machine, machines)
+        machines = {kind: machines[kind]}
+        measured = [r for r in measured if _label(r.machine) == kind]
     directions = Directions([goal.direction for goal in goals])
     reduced = ((repeats.reduced(aggregates), repeats) for repeats in measured)
     scored = [(directions.losses(numbers), repeats) for numbers, repeats in reduced if numbers]

@@ -177,6 +177,14 @@ DIALECTS: tuple[Dialect, ...] = (
     # .lp is a linear program, of CPLEX (\\) or of lp_solve (//), or a logic program of clingo.
     Dialect("lp", (".lp",), line=("\\", "//"), block=_SLASHES, form=None),
     Dialect(
+        "pari",
+        (".pari",),
+        line=("\\\\",),
+        block=_SLASHES,
+        verbatim=(v.DOUBLE,),
+        form="{target} = {text};",
+    ),
+    Dialect(
         "clingo",
         line=("%", "%%"),
         block=(("%*", "*%"),),

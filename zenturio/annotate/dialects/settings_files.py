@@ -132,5 +132,7 @@ DIALECTS: tuple[Dialect, ...] = (
     ),
     Dialect("nwchem", (".nw",), line=("#",), form="set {target} {text}"),
     Dialect("nastran", (".bdf", ".nas"), line=("$",)),
+    # Decks of Abaqus and CalculiX end in .inp, as those of other programs do.
+    Dialect("abaqus", line=("**",), form=None),
     Dialect("geant4", (".mac",), line=("#",), form="/control/alias {target} {text}"),
 )

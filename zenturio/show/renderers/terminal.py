@@ -67,6 +67,8 @@ def _bar_lines(chart: Chart, marks: Sequence[Bars]) -> list[str]:
     lines: list[str] = []
     # The frames around lying bars repeat their categories.
     marks = [mark for mark in marks if mark.role != "front"]
+    if not any(mark.y for mark in marks):
+        return ["nothing to draw: no bar has a value"]
     longest = max(value for mark in marks for value in mark.y)
     name_width = max(len(shorten(str(name), 28)) for mark in marks for name in mark.x)
     for mark in marks:

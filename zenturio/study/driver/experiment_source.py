@@ -199,7 +199,7 @@ def select_points(
     if not space.finite:
         raise InputError(
             "the space is continuous: it has no first point and no last",
-            hint="draw some of its points: --sample 100",
+            hint="draw some of its points: --sample 100; search it: --search --budget 100",
         )
     if index is not None:
         if index >= space.size:
