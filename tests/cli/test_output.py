@@ -190,3 +190,16 @@ def test_a_long_series_whose_steps_go_back_and_are_nan_breaks_no_question(tmp_pa
     refused = zen("plot", "p", "--x", "n", "--y", "loss", "-o", "q.svg", cwd=tmp_path, code=2)
     assert "'loss'" in refused.err
     zen("db", "check", cwd=tmp_path)
+
+
+def test_groups_of_texts_stand_in_the_order_of_their_set(tmp_path):
+    lines = ("PARAM r = { 1k, 2.2k, 10k, x }", "PARAM n = { 2, 1 }", 'RUN "echo {r} {n}"')
+    (tmp_path / "p.sh").write_text("".join(f"# ZEN$ {line}\n" for line in lines))
+    zen("run", "p.sh", cwd=tmp_path)
+    rows = zen("results", "p", "--by", "n,r", "--json", cwd=tmp_path).facts["rows"]
+    order = ["1k", "2.2k", "10k", "x"]
+    assert [row[:2] for row in rows] == [[n, r] for n in (1, 2) for r in order]
+    rows = zen("results", "p", "--by", "r", "--sort", "r", "--json", cwd=tmp_path).facts["rows"]
+    assert [row[0] for row in rows] == sorted(order)
+    told = zen("results", "p", "--by", "r", "--limit", 2, "--json", cwd=tmp_path).facts["rows"]
+    assert [row[0] for row in told] == order[:2]

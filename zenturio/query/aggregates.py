@@ -593,7 +593,7 @@ def ordered_rows(
     ordered = list(rows)
     for head, falling in reversed(order):
         at, convert = places[head.name], head.convert if head.wide else _same
-        ordered.sort(key=lambda row: _rank(convert(row[at]), falling=falling), reverse=falling)
+        ordered.sort(key=lambda row: sort_rank(convert(row[at]), falling=falling), reverse=falling)
     return ordered
 
 
@@ -601,7 +601,7 @@ def _same(value: Any) -> Any:
     return value
 
 
-def _rank(value: Any, *, falling: bool) -> tuple[bool, bool, Any]:
+def sort_rank(value: Any, *, falling: bool = False) -> tuple[bool, bool, Any]:
     """Where SQLite puts a value among others: numbers, then texts, then what there is none of."""
     none = value is None or value != value  # noqa: PLR0124 - NaN
     return none != falling, isinstance(value, str), 0 if none else value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from zenturio.annotate.model import Application
 from zenturio.annotate.scan import scan, scan_kept
@@ -18,7 +18,7 @@ from zenturio.query.select_statement import (
 )
 from zenturio.record import SEED_KIND, Repository, StudyDefinition
 from zenturio.record.open import path_in_project
-from zenturio.space import Space
+from zenturio.space import Continuous, Dependent, Space
 
 
 def present_spaces(definition: StudyDefinition, *, archived: bool) -> list[Space]:
@@ -43,6 +43,26 @@ def present_space(repository: Repository, study: str) -> Space | None:
     """Return the space of the last run of *study*; None for that of a function."""
     spaces = present_spaces(repository.definition(study), archived="@" in study)
     return spaces[-1] if spaces else None
+
+
+MOST_DECLARED = 10_000
+"""Values of a set whose order is looked up."""
+
+
+def declared_ranks(
+    repository: Repository, study: str, names: Collection[str]
+) -> dict[str, dict[Value, int]]:
+    """The places of values in the sets of these parameters, where the sets can be listed."""
+    space = present_space(repository, study)
+    ranks = {}
+    for parameter in space.parameters if space else ():
+        domain = parameter.domain if parameter.name in names else None
+        if domain is None or isinstance(domain, Continuous | Dependent):
+            continue
+        if domain.size <= MOST_DECLARED:
+            values = (domain.value(place) for place in range(domain.size))
+            ranks[parameter.name] = {value: place for place, value in enumerate(values)}
+    return ranks
 
 
 def _read(read: Callable[[Sequence[str]], Application], overrides: Sequence[str]) -> list[Space]:

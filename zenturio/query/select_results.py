@@ -27,6 +27,7 @@ from zenturio.query.aggregates import (
     check_aggregate,
     count_origins,
     row_count_item,
+    sort_rank,
 )
 from zenturio.query.catalog import (
     Catalog,
@@ -195,6 +196,8 @@ def _grouped(table: StudyTable) -> ResultTable:
     order = _group_order(query, keys, heads, metrics)
     shown = with_limit(statement.select(heads, group=len(keys), order=order), query.limit)
     everything = table.groups([*heads, *counts], len(keys), order=order)
+    if not query.sort:
+        everything = _in_declared_order(table, heads[: len(keys)], keys, everything)
     rows = [_converted(heads, row) for row in everything[: query.limit]]
     names = [head.name for head in heads]
     if TRIED in query.aggregates:
@@ -218,6 +221,30 @@ def _grouped(table: StudyTable) -> ResultTable:
         ),
         sql=shown.plain(reader.dialect),
     )
+
+
+def _in_declared_order(
+    table: StudyTable,
+    heads: Sequence[SelectItem],
+    keys: Sequence[StudyColumn],
+    rows: list[tuple[Any, ...]],
+) -> list[tuple[Any, ...]]:
+    """Groups in the order of their keys: a text stands where the set of its parameter has it."""
+    names = {key.name for key in keys if key.role == "parameter" and key.type == "str"}
+    if not names or len(rows) < 2:
+        return rows
+    # It reads the files of the study, which loads NumPy and the parser of directives.
+    from zenturio.query.points_outside import declared_ranks  # noqa: PLC0415
+
+    ranks = declared_ranks(table.reader.repository, table.query.study, names)
+
+    def rank(row: tuple[Any, ...]) -> list[tuple[int, tuple[bool, bool, Any]]]:
+        # What a set does not have any more comes behind it, and a missing value last.
+        cells = zip(keys, _converted(heads, row), strict=True)
+        known = ((ranks.get(key.name, {}), value) for key, value in cells)
+        return [(places.get(value, len(places)), sort_rank(value)) for places, value in known]
+
+    return sorted(rows, key=rank) if any(ranks.values()) else rows
 
 
 def _with_tried(
