@@ -10,6 +10,7 @@ import pytest
 
 from tests.show.frames import frame
 from zenturio.errors import InputError
+from zenturio.show.chart import Points
 from zenturio.show.charts.column_charts import chart
 from zenturio.show.renderers import matplotlib, plotly
 
@@ -256,6 +257,11 @@ def test_an_interval_that_is_too_large_for_an_axis_is_not_drawn():
     mark = chart(table, "line", x="n", y="wtime").panels[0].marks[0]
     assert [math.isnan(high) for high in mark.high] == [True, False]
     assert max(mark.y) < 1
+
+
+def test_a_value_outside_of_its_interval_has_a_bar_on_one_side():
+    mark = Points("", 0, x=(1, 2), y=(3.5, 0.5), low=(1.0, 1.0), high=(2.0, 4.0))
+    assert matplotlib._error_lengths(mark).tolist() == [[2.5, 0.0], [0.0, 3.5]]
 
 
 @pytest.mark.parametrize("kind", ["bar", "line"])

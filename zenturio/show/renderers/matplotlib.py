@@ -289,13 +289,14 @@ def _positions(axis: ChartAxis, values: tuple[Any, ...]) -> np.ndarray:
 def _error_lengths(mark: Line | Bars | Points) -> np.ndarray | None:
     """Return the lengths of the error bars downwards and upwards; NaN draws none.
 
-    A length of 0 would be drawn: as an interval of equal values.
+    A length of 0 would be drawn: as an interval of equal values. A mean may lie outside of the
+    middle 95% of what it is the mean of; the bar then begins at the mean.
     """
     if not mark.low:
         return None
     y = np.array(mark.y)
     lengths = np.array([y - mark.low, np.array(mark.high) - y])
-    return np.where(np.isfinite(lengths).all(axis=0), lengths, np.nan)
+    return np.where(np.isfinite(lengths).all(axis=0), np.maximum(lengths, 0.0), np.nan)
 
 
 def _name_categories(axes: Axes, axis: ChartAxis) -> None:
