@@ -729,14 +729,14 @@ class RunCounts:
         """Say why the run stops before its end."""
         failures = sorted(self._counted_failures(), key=lambda group: -group.count)
         if len(failures) == 1:
-            causes = f"failed: {failures[0].cause}"
+            causes = f": {failures[0].cause}"
         else:
             listed = ", ".join(f"{f.count:,} x {f.cause}" for f in failures[:CAUSES])
             more = len(failures) - CAUSES
-            causes = f"failed, for {len(failures):,} reasons: {listed}"
+            causes = f", for {len(failures):,} reasons: {listed}"
             causes += f", and {more:,} more reasons" if more > 0 else ""
         self._remark(
-            f"stopped, because the first {self.failed:,} experiments {causes};"
+            f"stopped, because the first {self.failed:,} experiments failed{causes};"
             " --go-on runs the others all the same"
         )
 
