@@ -247,7 +247,7 @@ class _Shares:
         point = combine_codes([column.exact for column in codes.values()])
         self._points = int(point.max()) + 1
         # A model with nearly as many terms as points predicts these, whatever they are.
-        self._is_overfitted = self._points - 1 < 2 * self._fit.freedom
+        self._is_overfitted = self._points - 1 < 1.5 * self._fit.freedom
         self._freedom = len(y) - self._points
         """Of the repeats: how often a point was measured beyond its first time."""
         self._noise = _within(self._y, point)
@@ -264,7 +264,11 @@ class _Shares:
         shares = [
             replace(importance, most=share) for importance, share in zip(shares, most, strict=True)
         ]
-        is_overfitted = self._is_overfitted and any(share.total is None for share in shares)
+        # A share far below 0 shows that terms of several parameters are taken for each other.
+        is_mixed = any(importance.share < -LEAST for importance in shares)
+        is_overfitted = (self._is_overfitted or is_mixed) and any(
+            importance.total is None for importance in shares
+        )
         if is_overfitted:
             shares = [
                 importance

@@ -21,6 +21,8 @@ Errors = Literal["interval", "std", "none"]
 
 LONGEST_TEXT = 42
 """Characters of a text in a chart; a longer one is cut in its middle."""
+LONGEST_PANEL_TEXT = 26
+"""Characters of the title of an axis where there are several panels."""
 MOST_LEVELS = 7
 """Levels that have a colour of their own; the rarer ones share one."""
 OTHERS = "others"
@@ -60,8 +62,14 @@ class ChartAxis:
     @property
     def label_with_direction(self) -> str:
         """``← wtime (s)``: the label with an arrow towards the better values."""
+        return self.title_of_panel(1)
+
+    def title_of_panel(self, panels: int) -> str:
+        """Return the label with its direction, short enough for one of so many panels."""
+        name = shorten(self.name, LONGEST_TEXT if panels == 1 else LONGEST_PANEL_TEXT)
+        label = f"{name} ({self.unit})" if self.unit else name
         before, after = {"lower": ("← ", ""), "higher": ("", " →")}.get(self.better, ("", ""))
-        return f"{before}{self.label}{after}"
+        return f"{before}{label}{after}"
 
 
 @dataclass(frozen=True, slots=True)

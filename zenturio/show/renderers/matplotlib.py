@@ -174,9 +174,9 @@ class _TickFormatter(Formatter):
 def _label_axes(axes: Axes, chart: Chart, panel: Panel, *, left: bool, bottom: bool) -> None:
     """Name the axes of the outer panels, and put ticks where the values are."""
     if bottom or panel.x:
-        axes.set_xlabel((panel.x or chart.x).label_with_direction)
+        axes.set_xlabel((panel.x or chart.x).title_of_panel(len(chart.panels)))
     if left:
-        axes.set_ylabel(chart.y.label_with_direction)
+        axes.set_ylabel(chart.y.title_of_panel(len(chart.panels)))
     axes.tick_params(
         labelleft=left or panel.y is not None, labelbottom=bottom or panel.x is not None
     )

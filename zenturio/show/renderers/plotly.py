@@ -358,7 +358,7 @@ def _axis_layout(axis: ChartAxis, panels: int, most_names: int = MOST_NAMES) -> 
     """Return the settings of an axis; texts are never taken for numbers or dates."""
     if axis.is_hidden:
         return {"visible": False}
-    layout: dict[str, Any] = {"title": {"text": escape(axis.label_with_direction)}}
+    layout: dict[str, Any] = {"title": {"text": escape(axis.title_of_panel(panels))}}
     if axis.is_spread:
         return layout | _spread_axis_layout(axis)
     if axis.categories is not None:
