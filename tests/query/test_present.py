@@ -7,10 +7,12 @@ import pytest
 from tests.query.conftest import fill
 from zenturio.annotate.scan import scan
 from zenturio.query import results, study_frame
+from zenturio.query.forest import parameter_bins
 from zenturio.query.frames import group_frame
 from zenturio.query.present import digests_outside
 from zenturio.record import SPACES, Field, StudyDefinition
 from zenturio.show.charts.chart_query import ChartQuery
+from zenturio.show.charts.search_charts import search_points
 from zenturio.show.charts.study_charts import draw_chart
 from zenturio.space import Space
 from zenturio.space.space import fingerprint
@@ -39,7 +41,7 @@ def ran(repository, values, *, overrides=(), spaces=None, parameters=None):
     """A study of p.py, as it is now, with an experiment for each of *values*."""
     rows = [row if isinstance(row, dict) else {"n": row} for row in values]
     fields = parameters or {"n": "int"}
-    rows = [{"y": float(row["n"]), **row} for row in rows]
+    rows = [row if "y" in row else {"y": float(row["n"]), **row} for row in rows]
     fill(repository, "p", fields, {"y": "real"}, rows)
     application = scan(["p.py"], overrides=overrides)
     definition = StudyDefinition(
@@ -194,3 +196,24 @@ def test_files_that_did_not_change_are_not_read_again(project, repository, monke
 def test_fingerprints_tell_spaces_apart(one, other):
     assert fingerprint(one) != fingerprint(other)
     assert fingerprint(one) == fingerprint(Space(one.parameters, one.constraints))
+
+
+def test_texts_of_a_searched_parameter_are_in_the_order_of_its_set(project, sqlite):
+    """Not in that of the alphabet, and not in that of the visits."""
+    write("{ '9k', '10k', '1M' }")
+    rows = [{"n": text, "y": 1.0} for text in ("1M", "10k", "9k")]
+    ran(sqlite, rows, parameters={"n": "str"})
+    drawn = draw_chart(sqlite, ChartQuery(("p",), "slice")).chart
+    assert drawn.panels[0].x.categories == ("9k", "10k", "1M")
+    frame = search_points(sqlite, ("p",))
+    bins = parameter_bins("n", frame["n"], frame.attrs["ranks"]["n"])
+    assert bins.labels == ("9k", "10k", "1M")
+
+
+def test_a_log_uniform_parameter_has_a_logarithmic_axis(project, sqlite):
+    write("{ LOGUNIFORM(1, 100) }")
+    ran(sqlite, [{"n": n, "y": n} for n in (1.5, 2.0, 7.0, 90.0)], parameters={"n": "real"})
+    assert draw_chart(sqlite, ChartQuery(("p",), "slice")).chart.panels[0].x.log
+    write("{ UNIFORM(1, 100) }")
+    ran(sqlite, [{"n": n, "y": n} for n in (1.5, 2.0, 7.0, 90.0)], parameters={"n": "real"})
+    assert not draw_chart(sqlite, ChartQuery(("p",), "slice")).chart.panels[0].x.log

@@ -14,9 +14,10 @@ the total share.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, combinations
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -164,15 +165,21 @@ def forest_shares(frame: pd.DataFrame, metric: str, parameters: Sequence[str] = 
     chosen = usable
     if len(usable) > MOST_POINTS:
         chosen = np.sort(rng.choice(usable, MOST_POINTS, replace=False))
-    bins = [parameter_bins(name, frame[name].iloc[chosen]) for name in names]
+    ranks = frame.attrs.get("ranks", {})
+    bins = [parameter_bins(name, frame[name].iloc[chosen], ranks.get(name, {})) for name in names]
     bins = [column for column in bins if len(column.labels) > 1]
     if not bins:
         raise InputError(f"no parameter varies in the {len(chosen):,} points with {metric!r}")
     return _analysed(metric, bins, y[chosen], len(usable), rng)
 
 
-def parameter_bins(name: str, column: pd.Series[Any]) -> ParameterBins:
-    """Return *column* in bins; what has no value (an inactive parameter) is in the first one."""
+def parameter_bins(
+    name: str, column: pd.Series[Any], ranks: Mapping[Any, int] = MappingProxyType({})
+) -> ParameterBins:
+    """Return *column* in bins; what has no value (an inactive parameter) is in the first one.
+
+    Texts are in the order of their *ranks*, as those of a set, and others behind them.
+    """
     missing = column.isna().to_numpy(bool)
     distinct = [getattr(v, "item", lambda v=v: v)() for v in column[~missing].unique()]
     inactive = ["inactive"] if missing.any() else []
@@ -181,9 +188,13 @@ def parameter_bins(name: str, column: pd.Series[Any]) -> ParameterBins:
     codes = np.zeros(len(column), dtype=np.int64)
     if not is_number:
         counts = column[~missing].value_counts()
-        texts_kept = sorted(map(str, distinct))
+
+        def place(text: str) -> tuple[int, str]:
+            return ranks.get(text, len(ranks)), text
+
+        texts_kept = sorted(map(str, distinct), key=place)
         if len(texts_kept) > MOST_TEXTS:
-            texts_kept = [*sorted(map(str, counts.index[: MOST_TEXTS - 1])), OTHERS]
+            texts_kept = [*sorted(map(str, counts.index[: MOST_TEXTS - 1]), key=place), OTHERS]
         number = {text: at + offset for at, text in enumerate(texts_kept)}
         texts = [str(value) for value in column[~missing]]
         codes[~missing] = [number.get(text, len(texts_kept) - 1 + offset) for text in texts]

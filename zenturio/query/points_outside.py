@@ -49,11 +49,8 @@ MOST_DECLARED = 10_000
 """Values of a set whose order is looked up."""
 
 
-def declared_ranks(
-    repository: Repository, study: str, names: Collection[str]
-) -> dict[str, dict[Value, int]]:
+def declared_ranks(space: Space | None, names: Collection[str]) -> dict[str, dict[Value, int]]:
     """The places of values in the sets of these parameters, where the sets can be listed."""
-    space = present_space(repository, study)
     ranks = {}
     for parameter in space.parameters if space else ():
         domain = parameter.domain if parameter.name in names else None

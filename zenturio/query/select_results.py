@@ -234,9 +234,9 @@ def _in_declared_order(
     if not names or len(rows) < 2:
         return rows
     # It reads the files of the study, which loads NumPy and the parser of directives.
-    from zenturio.query.points_outside import declared_ranks  # noqa: PLC0415
+    from zenturio.query.points_outside import declared_ranks, present_space  # noqa: PLC0415
 
-    ranks = declared_ranks(table.reader.repository, table.query.study, names)
+    ranks = declared_ranks(present_space(table.reader.repository, table.query.study), names)
 
     def rank(row: tuple[Any, ...]) -> list[tuple[int, tuple[bool, bool, Any]]]:
         # What a set does not have any more comes behind it, and a missing value last.

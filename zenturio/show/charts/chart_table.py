@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -143,12 +143,17 @@ def has_level(column: pd.Series[Any], level: Any) -> np.ndarray:
     return mask
 
 
-def levels(column: pd.Series[Any]) -> list[Any]:
-    """Return the distinct values: numbers ascending, texts as they come; None for NULL is last."""
+def levels(column: pd.Series[Any], ranks: Mapping[Any, int] | None = None) -> list[Any]:
+    """Return the distinct values: numbers ascending, texts as they come; None for NULL is last.
+
+    Texts that have *ranks*, as those of a set, are in their order, and before others.
+    """
     distinct = list(column.drop_duplicates())
     present = [value for value in distinct if not is_missing(value)]
     if is_number(column):
         present.sort()
+    elif ranks:
+        present.sort(key=lambda value: ranks.get(value, len(ranks)))
     return present + [None] * (len(distinct) > len(present))
 
 

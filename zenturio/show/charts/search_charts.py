@@ -21,7 +21,7 @@ from zenturio.query.aggregates import Origins
 from zenturio.query.forest import Dependence, forest_shares
 from zenturio.query.frames import as_reals
 from zenturio.query.importance import UNKNOWN
-from zenturio.query.points_outside import present_space
+from zenturio.query.points_outside import declared_ranks, present_space
 from zenturio.query.sensitivity import Sensitivity
 from zenturio.record import Repository
 from zenturio.record.entities import NEWEST, RowChoice
@@ -47,7 +47,7 @@ from zenturio.show.charts.chart_table import (
     levels,
 )
 from zenturio.show.renderers.plotly import NotebookChart
-from zenturio.space import Space
+from zenturio.space import Continuous, Space
 
 Superlative = Literal["least", "greatest"]
 
@@ -202,6 +202,7 @@ def search_points(
         "study": ", ".join(studies),
         "parameters": [*parameters, study_column],
         "of": sum(attr["of"] for attr in attrs),
+        "derived": [name for attr in attrs for name in attr["derived"]],
         "left_out": sum(attr["left_out"] for attr in attrs),
         **Origins.together(attrs).attrs(),
         "sql": "\n\n".join(attr["sql"] for attr in attrs),
@@ -226,7 +227,7 @@ def points_for_chart(
         y = y or (goals[0]["expression"] if goals else "wtime")
     is_convergence = query.kind == "convergence"
     has_several_searches = query.aggregate == "median" or query.colour == "repeat"
-    points = search_points(
+    return search_points(
         repository,
         query.studies,
         where=query.where or None,
@@ -237,15 +238,17 @@ def points_for_chart(
         outside=query.outside or is_convergence,
         rows=query.row_choice,
     )
-    if query.kind == "dependence":
-        spaces = [present_space(repository, study) for study in query.studies]
-        points.attrs["derived"] = [name for space in spaces for name in derived_parameters(space)]
-    return points
 
 
 def derived_parameters(space: Space | None) -> list[str]:
     """Return the parameters that others determine."""
     return [p.name for p in space.parameters if p.derived is not None] if space else []
+
+
+def _log_uniform_parameters(space: Space | None) -> list[str]:
+    """Return the parameters whose numbers are drawn on a logarithmic axis."""
+    parameters = space.parameters if space else ()
+    return [p.name for p in parameters if isinstance(p.domain, Continuous) and p.domain.log]
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,6 +287,8 @@ def _points_of_study(repository: Repository, study: str, query: _PointQuery) -> 
             of_repeats = _aggregate_note(kinds)
         names = [*table.attrs["metrics"], *scores]
         points = _reduce_repeats(points, visit, parameters, names, units)
+    texts = [name for name in parameters if not is_number(points[name])]
+    space = present_space(repository, study)
     points.attrs = dict(table.attrs) | {
         "visit": visit,
         "goals": [f"{o.direction} {o.column}".strip() for o in objectives],
@@ -292,6 +297,9 @@ def _points_of_study(repository: Repository, study: str, query: _PointQuery) -> 
         "runs": [facts["repeat"]] if query.apart else [],
         "of": total,
         "of_repeats": of_repeats,
+        "derived": derived_parameters(space),
+        "ranks": declared_ranks(space, texts),
+        "log": _log_uniform_parameters(space),
     }
     return points
 
@@ -609,12 +617,19 @@ def _strand_axis(
     column, unit = rows[name], table.unit(name)
     if is_number(column) and not column.isna().any():
         is_metric = name == table.query.y_column
-        log = not is_metric and is_geometric(distinct_numbers(table.frame[name]))
+        is_declared = name in table.frame.attrs.get("log", ())
+        log = not is_metric and (is_declared or is_geometric(distinct_numbers(table.frame[name])))
         return ChartAxis(name, unit, log), tuple(map(float, column))
-    categories = map(label_of, levels(table.frame[name]))
+    categories = map(label_of, levels(table.frame[name], _ranks(table, name)))
     number = {text: float(i) for i, text in enumerate(categories)}
     axis = ChartAxis(name, unit, categories=tuple(number))
     return axis, tuple(number[label_of(value)] for value in column)
+
+
+def _ranks(table: ChartTable, name: str) -> Mapping[Any, int] | None:
+    """Return the places of texts in the set of a parameter, where they are known."""
+    ranks: Mapping[str, Mapping[Any, int]] = table.frame.attrs.get("ranks", {})
+    return ranks.get(name)
 
 
 def _slice(table: ChartTable, objectives: Sequence[ChartObjective]) -> Chart:
@@ -666,11 +681,12 @@ def _parameter_places(table: ChartTable, name: str) -> tuple[ChartAxis, np.ndarr
     column, unit = table.frame[name], table.unit(name)
     if is_number(column):
         distinct = distinct_numbers(column)
-        log = is_geometric(distinct) or ("x" in table.query.log and distinct[0] > 0)
+        is_log = "x" in table.query.log or name in table.frame.attrs.get("log", ())
+        log = is_geometric(distinct) or (is_log and distinct[0] > 0)
         ticks = tuple(distinct) if len(distinct) <= MOST_EXACT_TICKS else ()
         ends = (distinct[0], distinct[-1])
         return ChartAxis(name, unit, log, ticks=ticks, ends=ends), as_reals(column)
-    number = {label_of(level): i for i, level in enumerate(levels(column))}
+    number = {label_of(level): i for i, level in enumerate(levels(column, _ranks(table, name)))}
     places = np.array([number[label_of(value)] for value in column], dtype=float)
     offsets = (np.arange(len(places)) * GOLDEN_RATIO % 1 - 0.5) * JITTER_WIDTH
     return ChartAxis(name, unit, categories=tuple(number), is_spread=True), places + offsets
