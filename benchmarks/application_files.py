@@ -66,11 +66,11 @@ def files_rows(folder: Path, sizes: list[int]) -> Iterator[dict[str, Any]]:
     time.sleep(AGE_SECONDS)
     measured = [measure_files(folder, size) for size in sizes]
     promises = {
-        "check, nothing remembered: files opened": 1,
+        "check, empty cache: files opened": 1,
         "check, nothing changed: files opened": 0,
-        "experiment in a new folder: files opened": 1,
-        "experiment in a used folder: files opened": 0,
-        "experiment in a used folder: files compared": 1,
+        "fill a new folder for an experiment: files opened": 1,
+        "fill a used folder for an experiment: files opened": 0,
+        "fill a used folder for an experiment: files compared": 1,
     }
     for what, promise in promises.items():
         yield row(what, sizes, [each[what] for each in measured], promise)
@@ -109,11 +109,11 @@ def measure_files(folder: Path, size: int) -> dict[str, tuple[int, float]]:
     with counting_lstat():
         compared = counted("lstat", lambda: slot.fill(plan, filled, inputs))
     return {
-        "check, nothing remembered: files opened": first,
+        "check, empty cache: files opened": first,
         "check, nothing changed: files opened": again,
-        "experiment in a new folder: files opened": new,
-        "experiment in a used folder: files opened": used,
-        "experiment in a used folder: files compared": compared,
+        "fill a new folder for an experiment: files opened": new,
+        "fill a used folder for an experiment: files opened": used,
+        "fill a used folder for an experiment: files compared": compared,
     }
 
 
@@ -161,7 +161,7 @@ def planning_rows(sizes: list[int]) -> Iterator[dict[str, Any]]:
         measured = [counted("asked", lambda size=size: count_points(size)) for size in sizes]
     finally:
         JoinStatistics.count = ask  # type: ignore[method-assign]
-    yield row("count a chain of parameters: sets asked", sizes, measured, 1)
+    yield row("count a chain of parameters: sets queried", sizes, measured, 1)
 
 
 def row(

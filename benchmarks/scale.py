@@ -25,10 +25,10 @@ from scaling.queues import foretold, lines
 
 # From README.md, where the commands are that measured them.
 PORTAL = {
-    "a sorted table, first view": 0.070,
-    "how many rows a sorted table has": 1.1,
-    "a chart with two group-bys": 1.3,
-    "what each parameter took": 0.29,
+    "query: first view of a sorted table": 0.070,
+    "query: number of rows of a sorted table": 1.1,
+    "query: chart with two group-bys": 1.3,
+    "query: values of each parameter": 0.29,
 }
 """Seconds at a million rows."""
 
@@ -36,46 +36,55 @@ PORTAL = {
 def unit_costs(costs: dict[str, Any], workers: int) -> Iterator[tuple[str, str]]:
     """What was measured, in words."""
     files, row = costs["files"], costs["row"]
-    yield "driver: one made (space, fill of a file of 2 KB, digest)", us(costs["make"])
+    yield "driver: generate one experiment (point, file of 2 KB, digest)", us(costs["make"])
     for name, whole in costs["driver"].items():
-        yield f"driver, {name}: from its point to the commit of its outcome", us(whole)
+        yield f"driver with {name}: one experiment, from its point to its commit", us(whole)
         for how, each in costs["database"][name].items():
-            yield f"{name}: added, claimed, recorded {how}", us(each)
-    yield "driver: one packed, its outcome unpacked", us(costs["pack"])
+            yield f"{name}: add, claim and record one experiment {how}", us(each)
+    yield "driver: pack one experiment and unpack its outcome", us(costs["pack"])
     yield "driver: the same through files, as for Slurm", us(files["letter"])
-    yield "driver: memory of one in flight", f"{costs['held'] / 1e3:.1f} KB"
-    yield "a thread that waits", f"{costs['thread'] / 1e3:.0f} KB"
-    yield f"a queue of {workers:,} jobs read", f"{costs['squeue'] * 1e3:.0f} ms"
-    yield "a folder with one file: made and kept", us(files["keep"])
-    yield "the same: listed", f"{files['list'] * 1e6:.1f} us"
-    yield "the same: removed", us(files["remove"])
-    yield "the same: on the disk", f"{files['bytes'] / 1e3:.0f} KB, 2 inodes"
-    yield "a row in SQLite; with 1 KB of output", f"{row[0]:.0f} B; {row[1000]:,.0f} B"
+    yield "driver: memory of one experiment in flight", f"{costs['held'] / 1e3:.1f} KB"
+    yield "memory of a waiting thread", f"{costs['thread'] / 1e3:.0f} KB"
+    yield f"read a queue of {workers:,} jobs", f"{costs['squeue'] * 1e3:.0f} ms"
+    yield "a folder with one file: create and keep", us(files["keep"])
+    yield "the same: list", f"{files['list'] * 1e6:.1f} us"
+    yield "the same: remove", us(files["remove"])
+    yield "the same: size on the disk", f"{files['bytes'] / 1e3:.0f} KB, 2 inodes"
+    yield "size of a row in SQLite; with 1 KB of output", f"{row[0]:.0f} B; {row[1000]:,.0f} B"
     for name, seconds in costs["asked"].items():
-        yield name, f"{seconds * 1e3:.2g} ms" if seconds < 0.01 else f"{seconds * 1e3:.0f} ms"
+        yield (
+            f"query: {name}",
+            f"{seconds * 1e3:.2g} ms" if seconds < 0.01 else f"{seconds * 1e3:.0f} ms",
+        )
 
 
 def sums(costs: dict[str, Any], count: int, workers: int, rows: int) -> Iterator[tuple[str, str]]:
     """What that comes to."""
     files, row, times = costs["files"], costs["row"], count / 1e6
-    mean = costs["asked"][f"mean at {rows:,} rows"] / rows * count
-    yield "all made, and nothing else", f"{costs['make'] * count / 60:.1f} min"
+    mean = costs["asked"][f"mean of {rows:,} rows"] / rows * count
+    yield "only generate all experiments", f"{costs['make'] * count / 60:.1f} min"
     for name, found in costs["database"].items():
         each = found[BEHIND]
         rate = f"{1 / each:,.0f}/s; {each * count / 60:.0f} min"
-        yield f"all added, claimed and recorded in {name}, and nothing else", rate
-    yield "in flight, two for each worker", f"{costs['held'] * 2 * workers / 1e6:,.0f} MB"
-    yield "threads of hosts, one for each worker", f"{costs['thread'] * workers / 1e6:,.0f} MB"
-    yield "folders, all kept", f"{count * 2:,} inodes, {files['bytes'] * count / 1e9:,.0f} GB"
-    yield "folders, all removed", f"{files['remove'] * count / 60:,.0f} min"
+        yield f"only add, claim and record all in {name}", rate
     yield (
-        "SQLite; with 1 KB of output",
+        "memory of experiments in flight, two per worker",
+        f"{costs['held'] * 2 * workers / 1e6:,.0f} MB",
+    )
+    yield (
+        "memory of threads for hosts, one per worker",
+        f"{costs['thread'] * workers / 1e6:,.0f} MB",
+    )
+    yield "keep all folders", f"{count * 2:,} inodes, {files['bytes'] * count / 1e9:,.0f} GB"
+    yield "remove all folders", f"{files['remove'] * count / 60:,.0f} min"
+    yield (
+        "size of the SQLite database; with 1 KB of output each",
         " GB; ".join(f"{row[n] * times / 1e3:.1f}" for n in row) + " GB",
     )
-    yield "the mean by two parameters", f"{mean:.1f} s"
+    yield "query: mean by two parameters", f"{mean:.1f} s"
     for name, seconds in PORTAL.items():
         yield name, f"{seconds * times:.1f} s"
-    yield "a sorted table, held by the portal", f"{8 * times:.0f} MB"
+    yield "memory of a sorted table in the portal", f"{8 * times:.0f} MB"
 
 
 def us(seconds: float) -> str:
@@ -91,8 +100,8 @@ def table(title: str, rows: Iterator[tuple[str, str]]) -> str:
 def played(plans: dict[float, list[dict[str, Any]]], held: float) -> str:
     """Markdown: what each place makes of the study."""
     head = (
-        "| each lasts | place | database | driver | scheduler | together | takes | in flight "
-        "| driver, scheduler, workers busy | all busy from |"
+        "| experiment takes | place | database | driver | scheduler | together | study takes "
+        "| in flight | driver, scheduler, workers busy | all busy from |"
     )
     lines = [
         head,
@@ -133,7 +142,7 @@ def main() -> None:
     if asked.json:
         print(json.dumps({"costs": costs, "plans": plans}, indent=2))
         return
-    print(table("measured", unit_costs(costs, asked.workers)))
+    print(table("operation", unit_costs(costs, asked.workers)))
     title = f"{asked.experiments:,} experiments, {asked.workers:,} workers"
     print(table(title, sums(costs, asked.experiments, asked.workers, asked.rows)))
     print(played(plans, costs["held"]))

@@ -189,7 +189,7 @@ CASES = (
          ("results", "big", "--where", "wtime < 10", "--limit", "5"), seconds=0.6),
     Case("results by a condition, 5 rows, no copy", "10^7 results",
          ("results", "big", "--where", "wtime < 10", "--limit", "5"),
-         seconds=0.6, remark="of about 300,000 rows", has_copy=False),
+         seconds=0.6, remark='prints "of about 300,000 rows"', has_copy=False),
     Case("results by two keys", "10^7 results", ("results", "big", *TWO_KEYS), seconds=1.0),
     Case("median by two keys", "10^7 results",
          ("results", "big", *TWO_KEYS, "--agg", "median"), seconds=1.0),
@@ -218,22 +218,22 @@ CASES = (
     ),
     Case("db check", "10^7 results", ("db", "check"), remark="linear, with progress", warm=False),
     Case("db backup", "10^7 results", ("db", "backup", "copy.db"), warm=False),
-    Case("prune big", "10^7 results", ("prune", "big"), remark="shows what it would remove"),
+    Case("prune big", "10^7 results", ("prune", "big"), remark="only lists what it would remove"),
     Case("compare", "2 x 10^6 results",
          ("compare", "big", "other", "--metric", "wtime", "--on", "n"), "compared",
          seconds=3.0, megabytes=300),
     Case("fit", "10^6 results", ("fit", "big", "--y", "wtime", "--x", "n"), "compared",
          seconds=2.0),
     Case("best", "10^6 results", ("best", "big", "--agg", "median"), "compared", seconds=0.6,
-         remark="by median; by mean 0.61; at a load of 17"),
+         remark="with --agg median; with the mean 0.61; at a load of 17"),
     Case("list", "5,000 studies", ("list",), "studies", seconds=0.4),
     Case("status of one", "5,000 studies", ("status", "s2500"), "studies"),
     Case("run, all cached", "10^6 experiments", ("run", "p.sh", "--limit", "999990"),
-         "cached", seconds=2.5, remark="2.0 with 5 new ones, at a load of 17"),
-    Case("a search goes on, all cached", "10^5 trials",
+         "cached", seconds=2.5, remark="2.0 with 5 new experiments, at a load of 17"),
+    Case("resume a search, all cached", "10^5 trials",
          ("run", "p.sh", "--search", "random", "--budget", "99000", "--objective",
           "MINIMIZE score"), "cached", seconds=5.0, remark="in a study of 10^6 results"),
-    Case("a killed search goes on, until its next trial begins", "10^5 trials, 2 at a time",
+    Case("resume a killed search, until its next trial begins", "10^5 trials, 2 at a time",
          SEARCH, "searched", seconds=5.0, warm=False, until_new=True),
     Case("check", "10^5 files, 2 GB", ("check", "."), "files", seconds=6.0, megabytes=160,
          warm=False),
@@ -319,7 +319,7 @@ def table(measured: dict[str, dict[str, Any]]) -> str:
         ]  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
     loads = [row["load"] for row in measured.values()]
-    lines.append(f"\nLoad of the two cores meanwhile: {min(loads)} to {max(loads)}.")
+    lines.append(f"\nLoad of the two cores during the measurements: {min(loads)} to {max(loads)}.")
     return "\n".join(lines) + "\n"
 
 

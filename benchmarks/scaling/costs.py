@@ -37,7 +37,7 @@ STUDY = """\
 """
 FILLER = "# A line of an input file, as there are many.\n"
 GROUP = "in groups of 256"
-BEHIND = "in groups of 256, behind the others"
+BEHIND = "in groups of 256, in a filled database"
 SLOTS = 128
 """So that a driver hears of a whole group at a time, as it does where thousands run."""
 
@@ -175,10 +175,10 @@ def asking(folder: Path, rows: int) -> dict[str, float]:
     found = {}
     for size in (rows // 4, rows):
         repository = fill(folder / f"asked{size}.db", size)
-        found[f"mean at {size:,} rows"] = timed(
+        found[f"mean of {size:,} rows"] = timed(
             lambda: results(repository, "big", by=AXES, metrics=["wtime"])  # noqa: B023
         )
-        found["counters"] = timed(lambda: repository.count_states("big"))  # noqa: B023
+        found["read the counters"] = timed(lambda: repository.count_states("big"))  # noqa: B023
         repository.close()
     return found
 
