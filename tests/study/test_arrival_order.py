@@ -3,6 +3,7 @@
 import heapq
 import random
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -22,6 +23,7 @@ from zenturio.study.driver.search_source import (
     known_notes,
     left_order,
 )
+from zenturio.study.stages.searched_stage import SearchedStage
 from zenturio.study.study_request import StudyRequest
 from zenturio.testing.experiments import experiment
 
@@ -386,3 +388,30 @@ def test_kills_of_searches_with_equal_points_change_nothing(seed, repeats, has_k
     assert last.arrivals.left_at is again.arrivals.left_at is None
     assert again.loop.trials == last.loop.trials
     assert sorted(replayed.placed) == sorted(killed.placed)
+
+
+def test_a_point_without_inputs_counts_when_all_points_before_it_have():
+    stage = SimpleNamespace(application=SimpleNamespace(space=Space(n=span(1, 30))), links=())
+    graph = SimpleNamespace(
+        stages=[stage],
+        request=lambda number, _point: number,
+        is_ready=lambda number: None if number == 1 else True,
+    )
+    generator = SimpleNamespace(
+        experiment=lambda point, repeat: experiment(1, dict(point), repeat=repeat)
+    )
+    spec = SearchSpec("random", {}, Budget(4), seed=5, slots=4)
+    source = SearchedStage(graph, None, spec, GOALS, generator, Repeat(1), 4)
+    source._reader = SimpleNamespace(attach=lambda made, number: replace(made, digest=f"r{number}"))
+    source.arrivals = ArrivalOrder("search")
+    ready = {made.digest: made for made in source if made is not None}
+    assert list(ready) == ["r0", "r2", "r3"]
+    turns = []
+    for digest in ("r3", "r0", "r2"):
+        turns.append(source.arrived(ready[digest]).turn)
+        source.complete(ready[digest], Outcome(digest, "ok", metrics={"cost": 1.0}))
+    failed = [trial.scores == () for trial in source.loop.trials]
+    assert failed == [False, False, True, False]
+    assert turns == [1, 2, 4]
+    assert list(source) == []
+    assert source.over

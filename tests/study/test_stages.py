@@ -3,7 +3,7 @@
 import os
 import random
 import signal
-from contextlib import chdir
+from contextlib import chdir, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from queue import SimpleQueue
@@ -31,12 +31,13 @@ from zenturio.schedule.model.problem import Problem
 from zenturio.schedule.model.workflow import Workflow, WorkflowTask
 from zenturio.study.driver.experiment_source import PointSelection, RunOrder, select_points
 from zenturio.study.driver.progress import BestPoint, RunProgress
+from zenturio.study.driver.search_source import recorded_search
 from zenturio.study.driver.slot_pool import SlotPool
 from zenturio.study.driver.study_session import StudySession
 from zenturio.study.local_run import run_locally
 from zenturio.study.stages.pipeline import Pipeline, StageExperimentSource
 from zenturio.study.stages.stage_graph import StageGraph, _space_texts, stages_of
-from zenturio.study.study_request import read_search
+from zenturio.study.study_request import PlaceOptions, read_search
 from zenturio.testing.executor import until
 from zenturio.testing.repository import outcome
 
@@ -583,6 +584,41 @@ def test_a_search_goes_through_continuous_parameters_of_earlier_stages(three):
     (three / "second.sh").write_text(CHAIN["second.sh"].replace("(0, 1)", "(2, 3)"))
     with pytest.raises(AnnotationError, match="stage second has no experiment where x ="):
         searched("third.sh", trials=3)
+
+
+CHANCE = "sleep 0.$(od -An -N1 -tu1 /dev/urandom | tr -d ' ')\n"
+
+
+@pytest.mark.parametrize("repeat", [1, 2])
+def test_a_search_through_stages_records_its_order_of_arrival_which_is_replayed(three, repeat):
+    mesh = MESH.replace("mkdir", CHANCE + '[ "$1" -le 2 ] || exit 3; mkdir')
+    (three / "mesh.sh").write_text(mesh)
+    solve = SOLVE.replace("cat mesh", CHANCE + "cat mesh", 1)
+    more = f"#ZEN$ PARAM way = {{ 1:5 }}\n#ZEN$ REPEAT {repeat}\n"
+    (three / "solve.sh").write_text(solve + more)
+    application = scan("solve.sh")
+    goals = read_goals("MINIMIZE order - n", application)
+    spec = read_search("auto", [], "14", [], 3)
+    some = PointSelection.none(application.space)
+    place = PlaceOptions(jobs=3)
+    first = run_locally(application, some, place=place, search=spec, goals=goals)
+    assert (first.ended, first.unfinished) == ("budget", first.blocked)
+    assert first.ok + first.blocked == 14 * repeat
+    with closing(open_repository(create=False)) as repository:
+        replay = recorded_search(repository, "solve")
+        numbers = {r.index: r.values for r in repository.records("solve", states=("ok",))}
+    assert [run.turn for run in replay.followed] == sorted({run.turn for run in replay.followed})
+    assert len(replay.followed) == first.ok
+    again = run_locally(
+        application, some, db="other.db", place=PlaceOptions(jobs=2), search=replay, goals=goals
+    )
+    assert not any("recorded order of arrival for" in note for note in again.notes)
+    assert (again.ok, again.blocked, again.best) == (first.ok, first.blocked, first.best)
+    with closing(open_repository("other.db", create=False)) as repository:
+        placed = repository.placed_runs("solve", replay.order_name)
+        same = {r.index: r.values for r in repository.records("solve", states=("ok",))}
+    assert same == numbers
+    assert [run[2:] for run in placed] == [run[2:] for run in replay.followed]
 
 
 def test_a_search_that_ends_early_leaves_nothing_waiting(three):

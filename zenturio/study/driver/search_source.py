@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zenturio.annotate.model import Goal, Repeat
 from zenturio.errors import InputError, NotFoundError, SpaceError
@@ -453,8 +453,6 @@ class SearchSource:
 
     expecting = False
     ahead = 0  # what was asked for too early does not know what was learnt meanwhile
-    has_twins: ClassVar[bool] = True
-    """Whether experiments with the same digest are one, whichever points they are of."""
 
     def __init__(
         self,
@@ -593,16 +591,21 @@ class SearchSource:
 
     def _is_first(self, experiment: Experiment) -> bool:
         """Return whether *experiment* is the one of its twins that is run."""
-        return next(iter(self._twins.get(experiment.digest, ())), None) is experiment
+        return next(iter(self._twins.get(self._digest_of(experiment), ())), None) is experiment
+
+    def _digest_of(self, experiment: Experiment) -> str:
+        """Return the digest that *experiment* has in common with its twins."""
+        return experiment.digest
 
     def _complete_twins(self, experiment: Experiment, outcome: Outcome) -> None:
-        first, *others = self._twins.pop(experiment.digest, [experiment])
+        digest = self._digest_of(experiment)
+        first, *others = self._twins.pop(digest, [experiment])
         order = self.arrivals
         if order is None or not self._points.keys() >= {id(twin) for twin in others}:
             for twin in (first, *others):
                 self._complete(twin, outcome)
             return
-        self._counted.add(experiment.digest)
+        self._counted.add(digest)
         for twin in others:
             order.expect(self._run(twin))
         self._complete(first, outcome)
@@ -716,8 +719,9 @@ class SearchSource:
     def _expect_twin(self, experiment: Experiment) -> None:
         """Let *experiment*, if it equals an earlier run, count from the record, and after that."""
         assert self.arrivals is not None
-        earlier = self._cached_runs.get(experiment.digest)
-        if earlier is not None or experiment.digest in self._counted:
+        digest = self._digest_of(experiment)
+        earlier = self._cached_runs.get(digest)
+        if earlier is not None or digest in self._counted:
             self.arrivals.expect(self._run(experiment))
         if earlier is not None:
             self.arrivals.follow(earlier, self._run(experiment))
@@ -732,13 +736,18 @@ class SearchSource:
         return bool(self._ready)
 
     def _add(self, experiment: Experiment) -> None:
-        twins = self._twins.setdefault(experiment.digest, []) if self.has_twins else []
-        twins.append(experiment)
-        if twins[0] is experiment:
-            if self.arrivals is not None and id(experiment) in self._points:
-                self._expect_twin(experiment)
+        if self._is_run(experiment):
             self._ready.append(experiment)
             self._made += 1
+
+    def _is_run(self, experiment: Experiment) -> bool:
+        """Add *experiment* to its twins, and return whether it is the one of them that is run."""
+        twins = self._twins.setdefault(self._digest_of(experiment), [])
+        twins.append(experiment)
+        is_first = twins[0] is experiment
+        if is_first and self.arrivals is not None and id(experiment) in self._points:
+            self._expect_twin(experiment)
+        return is_first
 
     def _add_runs(self, point: Point) -> None:
         """Make the runs of *point* that are needed whatever comes of those in flight."""

@@ -227,16 +227,9 @@ class Pipeline:
         """Run all stages, for *owner*, in slots of *pool*; *on_allotment* hears of each share."""
         search = self.session.search
         if search is not None:
-            if search.replay:
-                raise InputError(
-                    "--replay follows the order of arrival of one stage, and there are"
-                    f" {len(self.stages)}",
-                    hint="leave out --replay: the search of the last stage does not depend on it",
-                )
-            # Results of other studies are none of these stages: nothing is known beforehand. The
-            # order in which stages make their inputs is not recorded, so it must not matter.
+            # Results of other studies are none of these stages: nothing is known beforehand.
             before = self.session.repository.notes(self.session.study)
-            resumed = replace(search, ordered=True).resumed(before, pool.slots)
+            resumed = search if search.replay else search.resumed(before, pool.slots)
             resumed = replace(resumed, known=())
             self.session = replace(self.session, search=resumed)
         if search or any(use.kind == "version" for s in self.stages for use in s.application.uses):

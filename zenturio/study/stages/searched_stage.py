@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from zenturio.annotate.model import Goal, Repeat
 from zenturio.experiment import Experiment, ExperimentGenerator, Outcome
+from zenturio.experiment.experiment import RunPosition
 from zenturio.record import Repository
 from zenturio.space import Point
 from zenturio.study.driver.cached_points import LoadCachedPoints
@@ -18,10 +19,10 @@ class SearchedStage(SearchSource):
     """The last stage's experiments, as a search asks for them and when their inputs are there.
 
     A point whose inputs cannot be made, because an earlier experiment failed, failed for the
-    search. It has no outcome: nothing of it was run.
+    search. It has no outcome: nothing of it was run, and so no recorded place in the order of
+    arrival. It counts when all points that were proposed before it have, which other runs of the
+    search can tell, too.
     """
-
-    has_twins = False  # before their inputs are there, experiments of several points are equal
 
     def __init__(
         self,
@@ -42,18 +43,22 @@ class SearchedStage(SearchSource):
         self._slots = max(search.slots, 1)
         self._held: list[tuple[Experiment, StageNode]] = []
         """Experiments that wait for their inputs."""
+        self._without_inputs: list[Experiment] = []
+        """Experiments whose inputs cannot be made, and which do not count yet."""
         self._nodes: dict[Point, StageNode] = {}
         """Of the points that were asked for."""
         self._own: dict[str, Experiment] = {}
         """Experiments without their inputs, by the digests that they have with them."""
+        self._digests: dict[int, str] = {}
+        """The other way round, by their identity."""
 
     @property
     def expecting(self) -> bool:  # type: ignore[override] # not a constant here
-        return bool(self._held)
+        return bool(self._held or self._without_inputs)
 
     @property
     def over(self) -> bool:
-        return super().over and not self._held
+        return super().over and not self._held and not self._without_inputs
 
     def skip_cached(self, load: LoadCachedPoints) -> None:
         """Look up each experiment: its inputs are a part of what names it."""
@@ -74,10 +79,40 @@ class SearchedStage(SearchSource):
             if len(self._held) >= self._slots:
                 return
 
+    def arrived(self, experiment: Experiment) -> RunPosition | None:
+        own = self._own.get(experiment.digest)
+        return None if own is None else super().arrived(own)
+
     def complete(self, experiment: Experiment, outcome: Outcome) -> None:
         own = self._own.pop(experiment.digest, None)
         if own is not None:
             super().complete(own, outcome)
+            self._count_without_inputs()
+
+    def _digest_of(self, experiment: Experiment) -> str:
+        return self._digests.get(id(experiment), "")
+
+    def _is_first(self, experiment: Experiment) -> bool:
+        return id(experiment) not in self._digests or super()._is_first(experiment)
+
+    def _add(self, experiment: Experiment) -> None:
+        # Before their inputs are there, experiments of several points may be equal.
+        self._ready.append(experiment)
+        self._made += 1
+
+    def _complete(self, experiment: Experiment, outcome: Outcome) -> None:
+        super()._complete(experiment, outcome)
+        self._digests.pop(id(experiment), None)
+
+    def _count_without_inputs(self) -> None:
+        """Tell the search of points that have no inputs and whose turn it is."""
+        while self._without_inputs and not self.loop.is_over:
+            first = min(self._without_inputs, key=self._run)
+            lowest = min(pending.numbers[0] for pending in self._away.values())
+            if self.arrivals is not None and self._run(first)[0] > lowest + 1:
+                return
+            self._without_inputs.remove(first)
+            super().complete(first, Outcome(first.digest, "failed"))
 
     def _released(self) -> Iterator[Experiment]:
         """Yield experiments whose inputs are there; tell the search of those that never run."""
@@ -87,15 +122,20 @@ class SearchedStage(SearchSource):
     def _take_ready(self) -> Experiment | None:
         if self.loop.is_over:  # by a rule that ends it early
             self._held.clear()
+            self._without_inputs.clear()
         for waiting in list(self._held):
             experiment, node = waiting
             is_ready = self._graph.is_ready(node)
             if is_ready:
                 self._held.remove(waiting)
                 ready = self._reader.attach(experiment, node)
-                self._own[ready.digest] = experiment
-                return ready
+                self._digests[id(experiment)] = ready.digest
+                if self._is_run(experiment):
+                    self._own[ready.digest] = experiment
+                    return ready
+                self._made -= 1
             if is_ready is None:
                 self._held.remove(waiting)
-                super().complete(experiment, Outcome(experiment.digest, "failed"))
+                self._without_inputs.append(experiment)
+                self._count_without_inputs()
         return None
