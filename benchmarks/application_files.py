@@ -29,6 +29,8 @@ import growth
 KEPT = Path(__file__).with_suffix(".json")
 MARK = "files"
 IN_A_FOLDER, BYTES = 100, 2000
+COPIED = "the same folder, copied by a bare loop: files opened"
+LINKED = "the same folder, by hard links: files opened"
 TOLERANCE = 0.15
 """What fixed costs of small sizes, and logarithms, may add to an exponent."""
 AGE_SECONDS = 2.1
@@ -69,6 +71,10 @@ def files_rows(folder: Path, sizes: list[int]) -> Iterator[dict[str, Any]]:
         "check, empty cache: files opened": 1,
         "check, nothing changed: files opened": 0,
         "fill a new folder for an experiment: files opened": 1,
+        # The contents of a small application are held in memory, those of a large one read again.
+        "fill a second new folder for an experiment: files opened": 1.3,
+        COPIED: 1,
+        LINKED: 0,
         "fill a used folder for an experiment: files opened": 0,
         "fill a used folder for an experiment: files compared": 1,
     }
@@ -106,15 +112,35 @@ def measure_files(folder: Path, size: int) -> dict[str, tuple[int, float]]:
     slot = workspace.StagedFolder(str(path))
     new = counted("open", lambda: slot.fill(plan, filled, inputs))
     used = counted("open", lambda: slot.fill(plan, filled, inputs))
+    (path := folder / f"second{size}").mkdir()
+    other = workspace.StagedFolder(str(path))
+    second = counted("open", lambda: other.fill(plan, filled, inputs))
     with counting_lstat():
         compared = counted("lstat", lambda: slot.fill(plan, filled, inputs))
     return {
         "check, empty cache: files opened": first,
         "check, nothing changed: files opened": again,
         "fill a new folder for an experiment: files opened": new,
+        "fill a second new folder for an experiment: files opened": second,
+        COPIED: counted("open", lambda: copy(source, folder / f"copied{size}", write_copy)),
+        LINKED: counted("open", lambda: copy(source, folder / f"linked{size}", os.link)),
         "fill a used folder for an experiment: files opened": used,
         "fill a used folder for an experiment: files compared": compared,
     }
+
+
+def copy(source: Path, target: Path, put: Callable[[str, str], None]) -> None:
+    """Make the folders of *source* anew, and put each file there: the least that can be done."""
+    for folder, _, names in os.walk(source):
+        below = f"{target}{folder.removeprefix(str(source))}"
+        Path(below).mkdir()
+        for name in names:
+            put(f"{folder}/{name}", f"{below}/{name}")
+
+
+def write_copy(source: str, target: str) -> None:
+    with Path(source).open("rb", 0) as old, Path(target).open("xb", 0) as new:
+        new.write(old.read())
 
 
 def counted(event: str, act: Callable[[], object]) -> tuple[int, float]:
@@ -165,7 +191,7 @@ def planning_rows(sizes: list[int]) -> Iterator[dict[str, Any]]:
 
 
 def row(
-    what: str, sizes: list[int], measured: list[tuple[int, float]], promise: int
+    what: str, sizes: list[int], measured: list[tuple[int, float]], promise: float
 ) -> dict[str, Any]:
     """The counts at all sizes, and how they grow."""
     (before, last), (size, largest) = [count for count, _ in measured[-2:]], sizes[-2:]

@@ -20,7 +20,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -54,8 +54,26 @@ Local.submit = lambda *_: os._exit(0)
 main()
 """
 """Runs a command until it begins an experiment."""
+PAGE = """\
+import sys
+from pathlib import Path
+from starlette.applications import Starlette
+from starlette.requests import Request
+from zenturio.show.portal.pages.experiment import experiment
+from zenturio.show.portal.state import Portal, PortalSettings
+place = Path(".zenturio/zenturio.db").absolute()
+app = Starlette()
+app.state.portal = portal = Portal(PortalSettings(str(place), place.parent))
+digest = next(iter(portal.repository.records("p"))).digest
+experiment(Request({"type": "http", "method": "GET", "path": "/experiment/" + digest,
+                    "path_params": {"digest": digest}, "query_string": sys.argv[1].encode(),
+                    "headers": [], "app": app}))
+portal.close()
+"""
+"""Makes the page of the first experiment in the portal."""
 SEARCH = ("run", "p.sh", "--search", "random", "--budget", "1000000",
           "--objective", "MINIMIZE score", "-j", "2")  # fmt: skip
+TWENTY = "for i in $(seq 20); do echo COUNT $i > out/$i; done"
 FILES = """\
 #ZEN$ SUBSTITUTE COUNT = { 1:{experiments} }
 #ZEN$ RUN "sh p.sh"
@@ -82,8 +100,8 @@ class Case:
     """Whether it runs once before, so that caches are there."""
     has_copy: bool = True
     """Whether columnar copies may be there."""
-    until_new: bool = False
-    """Whether it is measured until it begins an experiment."""
+    program: str = ""
+    """A Python program that runs with the words, in place of zen."""
 
 
 def large_study(folder: Path, size: int = 10**7) -> None:
@@ -177,7 +195,8 @@ FOLDERS: dict[str, Callable[[Path], None]] = {
     "cached": cached,
     "searched": killed_search,
     "files": files_100000,
-    "artifacts": artifacts(1_000, "for i in $(seq 20); do echo COUNT $i > out/$i; done"),
+    "artifacts": artifacts(1_000, TWENTY),
+    "many-of-20": artifacts(10_000, TWENTY),
     "one-of-many": artifacts(1, "seq 100000 | (cd out && split -l 1 -a 5)"),
     "one-large": artifacts(1, "head -c 5G /dev/zero > out/large"),
     "plans": lambda _: None,
@@ -234,14 +253,35 @@ CASES = (
          ("run", "p.sh", "--search", "random", "--budget", "99000", "--objective",
           "MINIMIZE score"), "cached", seconds=5.0, remark="in a study of 10^6 results"),
     Case("resume a killed search, until its next trial begins", "10^5 trials, 2 at a time",
-         SEARCH, "searched", seconds=5.0, warm=False, until_new=True),
+         SEARCH, "searched", seconds=5.0, warm=False, program=UNTIL_NEW),
     Case("check", "10^5 files, 2 GB", ("check", "."), "files", seconds=6.0, megabytes=160,
          warm=False),
     Case("check, nothing changed", "10^5 files, 2 GB", ("check", "."), "files", seconds=1.0),
     Case("run --limit 1", "10^5 files, 2 GB", ("run", ".", "--limit", "1"), "files",
          seconds=10.0, megabytes=160, warm=False, remark="files of 1 kB here, 0.1 GB, in memory"),
-    Case("run", "1,000 experiments with 20 artifacts", ("run", "p.sh"), "artifacts", warm=False),
+    Case("run", "10^3 experiments with 20 artifacts", ("run", "p.sh"), "artifacts", warm=False),
     Case("run", "an experiment with 10^5 artifacts", ("run", "p.sh"), "one-of-many", warm=False),
+    Case("show", "an experiment with 10^5 artifacts", ("show", "{digest}"), "one-of-many"),
+    Case("the portal's page", "an experiment with 10^5 artifacts", ("",), "one-of-many",
+         program=PAGE, remark="start-up of the portal included; 200 on a page"),
+    Case("the portal's last page", "an experiment with 10^5 artifacts", ("page=500",),
+         "one-of-many", program=PAGE),
+    Case("run", "10^4 experiments with 20 artifacts", ("run", "p.sh"), "many-of-20", warm=False),
+    *(
+        Case(name, size, words, folder, warm=name != "prune p --yes")
+        for size, folder in {
+            "an experiment with 10^5 artifacts": "one-of-many",
+            "10^3 experiments with 20 artifacts": "artifacts",
+            "10^4 experiments with 20 artifacts": "many-of-20",
+        }.items()
+        for name, words in {
+            "db check": ("db", "check"),
+            "db check --artifacts": ("db", "check", "--artifacts"),
+            "prune": ("prune",),
+            "prune p": ("prune", "p"),
+            "prune p --yes": ("prune", "p", "--yes"),
+        }.items()
+    ),
     Case("run", "an experiment with an artifact of 5 GB", ("run", "p.sh"), "one-large", warm=False),
     *(
         Case(verb, f"10^{tasks} tasks, {machines} machines",
@@ -267,11 +307,11 @@ def database(folder: Path) -> Path:
     return path
 
 
-def zen(folder: Path, *words: str, until_new: bool = False) -> tuple[float, float]:
+def zen(folder: Path, *words: str, program: str = "") -> tuple[float, float]:
     """Run a command; return processor seconds and megabytes."""
-    program = (sys.executable, "-c", UNTIL_NEW) if until_new else ZEN
+    command = (sys.executable, "-c", program) if program else ZEN
     process = subprocess.Popen(
-        [*program, *words], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        [*command, *words], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     )
     assert process.stderr is not None
     errors = process.stderr.read()
@@ -294,9 +334,13 @@ def prepared(base: Path, name: str) -> Path:
 def measure(case: Case, base: Path) -> dict[str, Any]:
     folder = prepared(base, case.folder)
     os.environ["XDG_CACHE_HOME"] = str(base / ("cache" if case.has_copy else "no-cache"))
+    if "{digest}" in case.words:
+        with closing(open_repository(str(database(folder)))) as repository:
+            digest = next(iter(repository.records("p"))).digest
+        case = replace(case, words=tuple(w.replace("{digest}", digest) for w in case.words))
     if case.warm:
-        zen(folder, *case.words)
-    seconds, megabytes = zen(folder, *case.words, until_new=case.until_new)
+        zen(folder, *case.words, program=case.program)
+    seconds, megabytes = zen(folder, *case.words, program=case.program)
     load = os.getloadavg()[0]
     return {"seconds": round(seconds, 2), "megabytes": round(megabytes), "load": round(load)}
 
@@ -333,7 +377,12 @@ def key(case: Case) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", action="append", default=[], help="rows of this name or size")
+    parser.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        help="rows of this name, size or folder, or NAME; SIZE",
+    )
     parser.add_argument("--folder", type=Path, help="where studies are made, and stay")
     parser.add_argument("--write", type=Path, metavar="FILE")
     parser.add_argument("--none", action="store_true", help="measure nothing anew")
@@ -343,7 +392,9 @@ def main() -> int:
         base = (arguments.folder or Path(temporary)).absolute()
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         for case in () if arguments.none else CASES:
-            if arguments.only and not {case.name, case.size, case.folder} & {*arguments.only}:
+            if arguments.only and not {case.name, case.size, case.folder, key(case)} & {
+                *arguments.only
+            }:
                 continue
             row = measure(case, base)
             print(f"{key(case)}: {row}", flush=True)
