@@ -2,6 +2,7 @@
 
 import os
 import re
+import tempfile
 import threading
 from pathlib import Path
 
@@ -87,3 +88,14 @@ def test_only_files_that_users_name_are_written_through_links():
         "search/optimization.py",
         "study/used_files.py",
     }
+
+
+@pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="there is no folder in memory here")
+def test_a_file_in_memory_is_replaced_as_a_whole():
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        path = Path(folder, "out.txt")
+        path.write_bytes(b"before")
+        inode = path.stat().st_ino
+        write_whole(path, [b"after"])
+        assert path.read_bytes() == b"after"
+        assert path.stat().st_ino != inode

@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from zenturio.errors import SafetyError
+from zenturio.system.capabilities import MEMORY_FOLDER
 from zenturio.system.file_systems import listed_holder, lock_descriptor
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -142,9 +143,10 @@ def refuse_link(path: Path) -> None:
 
 def _passes_on(path: Path) -> bool:
     """Whether what is written to *path* goes elsewhere, so that it must not be replaced."""
-    return path.absolute().parts[1:2] in {("dev",), ("proc",)} or (
-        path.exists() and not path.is_file()
-    )
+    whole = path.absolute()
+    is_of_kernel = whole.parts[1:2] in {("dev",), ("proc",)}
+    is_of_kernel &= not str(whole).startswith(MEMORY_FOLDER)
+    return is_of_kernel or (path.exists() and not path.is_file())
 
 
 class FileLock:

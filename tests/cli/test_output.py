@@ -203,3 +203,11 @@ def test_groups_of_texts_stand_in_the_order_of_their_set(tmp_path):
     assert [row[0] for row in rows] == sorted(order)
     told = zen("results", "p", "--by", "r", "--limit", 2, "--json", cwd=tmp_path).facts["rows"]
     assert [row[0] for row in told] == order[:2]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(494912345.6, "494912346"), (84421.7, "84422"), (0.123456, "0.1235"), (1e300, "1e+300")],
+)
+def test_a_number_is_shown_without_an_exponent_where_its_digits_tell_more(value, text):
+    assert output.number(value) == text

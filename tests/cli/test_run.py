@@ -296,7 +296,7 @@ def test_results_choose_group_sort_and_count(ran):
     assert [row[at] for row in facts["rows"]] == [40, 30]
     assert (facts["found"], facts["total"]) == (3, 7)
     grouped = rows(ran.parent, "--by", "level", "--agg", "max,count", "--metric", "total")
-    assert [row[0] for row in grouped["rows"]] == ["high", "low"]
+    assert [row[0] for row in grouped["rows"]] == ["low", "high"]
     told = zen("results", "small", "--by", "n", cwd=ran.parent).out
     assert "from 7 of 7 experiments" in told
     assert "mean(total) (J)" in told

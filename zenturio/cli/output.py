@@ -238,9 +238,9 @@ def _console() -> "Console":
 
 
 def number(value: Any) -> str:
-    """Return *value* as tables show it: a float to four digits, an integer in full."""
+    """Return *value* as tables show it: integers in full, floats to four digits or their point."""
     if isinstance(value, float):
-        whole = value.is_integer() and abs(value) < 1e15
+        whole = abs(value) < 1e15 and (value.is_integer() or abs(value) >= 1e4)
         return f"{value:.0f}" if whole else f"{value:.4g}"
     return "" if value is None else str(value)
 

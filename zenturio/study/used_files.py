@@ -33,7 +33,7 @@ from zenturio.execute.workspace import REPORT, StagedFolder, fill_folder
 from zenturio.experiment import METRICS, Experiment, ExperimentGenerator
 from zenturio.files import write_whole
 from zenturio.system import tracer
-from zenturio.system.capabilities import IS_LINUX, KERNEL_FOLDERS
+from zenturio.system.capabilities import IS_LINUX, KERNEL_FOLDERS, MEMORY_FOLDER
 
 _SYSTEM = (
     *("/usr/", "/lib/", "/lib32/", "/lib64/", "/bin/", "/sbin/", "/etc/", *KERNEL_FOLDERS),
@@ -173,11 +173,12 @@ class _Inside:
 
 
 def _is_system(path: str) -> bool:
-    return path.startswith(_SYSTEM) and not path.startswith(_OWN_OF_USERS)
+    return path.startswith(_SYSTEM) and not path.startswith((*_OWN_OF_USERS, MEMORY_FOLDER))
 
 
 def _is_device(path: str) -> bool:
-    return path.startswith(("/dev/", *KERNEL_FOLDERS))
+    is_named_so = path.startswith(("/dev/", *KERNEL_FOLDERS))
+    return is_named_so and not path.startswith(MEMORY_FOLDER)
 
 
 def _named(path: str) -> str:

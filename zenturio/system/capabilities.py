@@ -18,6 +18,8 @@ IS_LINUX = (
 """Whether the kernel tells about processes in /proc, gives us orphans, and counts what stalls."""
 KERNEL_FOLDERS = ("/proc/", "/sys/")
 """Where Linux shows itself as files."""
+MEMORY_FOLDER = "/dev/shm/"  # noqa: S108 - nothing of ours is written there
+"""Where users keep files in memory, which are files as any others, though below /dev."""
 PROC, SYS = ("/proc", "/sys") if IS_LINUX else ("/no-proc", "/no-sys")
 """Where the kernel's files are; elsewhere than on Linux nothing is at these paths."""
 SHELL_CLOCKS: dict[str, str] = {
