@@ -82,6 +82,31 @@ def test_an_objective_is_a_metric_that_the_algorithm_can_aim_at(folder):
     assert zen(*on, "--objective", "makespan", cwd=folder).out.endswith(CHART)
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--islands-on", "simulate"], "simulate runs no commands"),
+        (["--islands-on", "local", "--algorithm", "heft"], "heft has no islands"),
+        (
+            ["--algorithm", "ga:islands=2", "--objective", "cost"],
+            "islands only optimise the makespan, not cost",
+        ),
+    ],
+)
+def test_islands_that_would_not_evolve_are_refused(folder, options, message):
+    said = zen("schedule", "flow.json", "--on", "identical:2", *options, cwd=folder, code=2)
+    assert message in said.err
+
+
+def test_islands_at_a_place_find_the_plan_of_threads(folder):
+    there = ["schedule", "flow.json", "--on", "identical:2", "--json"]
+    search = ["--algorithm", "ga:islands=2,evaluations=80,exchanges=2"]
+    plans = [
+        zen(*there, *search, *more, cwd=folder).facts for more in ([], ["--islands-on", "local"])
+    ]
+    assert plans[0]["tasks"] == plans[1]["tasks"]
+
+
 def test_what_is_misspelt_is_suggested(folder):
     on = ("schedule", "flow.json", "--on", "identical:2")
     assert "did you mean 'heft'" in zen(*on, "--algorithm", "hefd", cwd=folder, code=2).err

@@ -176,10 +176,16 @@ def _island_runner(place: str) -> "Iterator[IslandRunner | None]":
     if not place:
         yield None
         return
+    from zenturio.errors import InputError
     from zenturio.execute.island_runner import PlaceRunner
     from zenturio.execute.places import open_place
     from zenturio.record.open import FOLDER, project_folder
 
+    if place.partition(":")[0] == "simulate":
+        raise InputError(
+            "--islands-on: simulate runs no commands",
+            hint="name a place that does, such as local; see zen places",
+        )
     with open_place(place, project_folder() / FOLDER) as executor:
         yield PlaceRunner(executor, place)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from zenturio.errors import InputError
 from zenturio.schedule.algorithm import Kind
 from zenturio.schedule.model.evaluation import evaluate, problem_arrays, topological_orders
 from zenturio.schedule.model.lower_bounds import gap, lower_bound
@@ -252,6 +253,11 @@ class GeneticScheduler:
         self._settings = settings or GeneticSchedulerSettings()
         self._seed = seed
         metric(self._settings.objective)
+        if self._settings.islands > 1 and self._settings.objective != "makespan":
+            raise InputError(
+                f"islands only optimise the makespan, not {self._settings.objective}",
+                hint="leave out islands",
+            )
 
     def plan(self, problem: Problem) -> Plan:
         if self._settings.objective != "makespan" and problem.tasks:
