@@ -14,7 +14,7 @@ from numba import njit
 import zenturio as zen
 from dask_cluster import Cluster
 from zenturio.annotate.scan import scan
-from zenturio.errors import InputError, Interrupted, NotFoundError
+from zenturio.errors import InputError, Interrupted, NotFoundError, SafetyError
 from zenturio.experiment import ExperimentGenerator, MachineKind, MetricReader, Missing
 from zenturio.experiment.metrics import Evidence
 from zenturio.record.open import open_repository
@@ -310,6 +310,17 @@ def test_a_program_runs_each_point_once_for_all_searches(repository, project):
     moved = replace(target.application, space=Space(x=range(1000, 1010)))
     other = replace(tuning, name="other", target=replace(target, application=moved))
     assert _best_known(other, repository, None) is None
+
+
+def test_a_link_where_the_study_of_a_tuning_is_written_is_refused(repository, project):
+    (project / "hill.py").write_text(PROGRAM)
+    (project / "precious").write_text("kept")
+    (project / "hill_ga.tune").symlink_to("precious")
+    target = read_target("hill.py", "", repository)
+    tuning = Tuning(target, "ga", read_ranges(describe("ga"), ["population=4"]), 1, "4")
+    with pytest.raises(SafetyError, match=r"hill_ga\.tune is a link"):
+        tuning.application(project)
+    assert (project / "precious").read_text() == "kept"
 
 
 def test_settings_that_do_not_go_together_are_failures_of_their_own(repository, project):
