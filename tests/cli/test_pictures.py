@@ -33,7 +33,6 @@ def hill(tmp_path_factory):
     ("kind", "title"),
     [
         ("convergence", "one: greatest height so far"),
-        ("importance", "one: importance for height"),
         pytest.param("dependence", "one: height by each parameter", marks=pytest.mark.slow),
         pytest.param("slice", "one: height by each parameter", marks=pytest.mark.slow),
         pytest.param(
@@ -48,13 +47,11 @@ def test_a_search_is_drawn_by_its_objective(hill, kind, title):
     assert title in (hill / f"{kind}.html").read_text()
 
 
-@pytest.mark.parametrize("kind", ["convergence", "importance", "pareto"])
+@pytest.mark.parametrize("kind", ["convergence", "pareto"])
 def test_a_search_is_drawn_in_the_terminal(hill, kind):
     told = zen("plot", "one", "--kind", kind, "-o", "-", cwd=hill)
     assert "height" in told.out.splitlines()[0]
-    assert told.out.rstrip().endswith(
-        "20 of 20 " + ("experiments" if kind == "importance" else "points")
-    )
+    assert told.out.rstrip().endswith("20 of 20 points")
     assert not list(hill.glob("-*"))
     facts = zen("plot", "one", "--kind", kind, "-o", "-", "--json", cwd=hill).facts
     assert facts["lines"] == told.out.splitlines()
@@ -83,6 +80,7 @@ def test_another_objective_can_be_given(hill):
         (("--kind", "pareto", "--y", "height"), "two or three objectives"),
         (("--kind", "line", "--objective", "MINIMIZE x"), "name its y or its z"),
         (("two", "--kind", "importance", "--color", "x"), "has no colour to choose"),
+        (("--kind", "importance"), "not enough data to tell which parameters matter for height"),
         (("--kind", "convergnce"), "did you mean 'convergence'"),
         (("--kind", "slice", "--y", "x", "--objective", "MINIMIZE x"), "name one of them"),
     ],
