@@ -10,9 +10,9 @@ from zenturio.settings.schema import NoSettings, described
 PAGE = Path(__file__).parents[2] / "docs" / "place-settings.md"
 HEAD = """# Settings of places
 
-What a table `[places.NAME]` of `zenturio.toml` can hold, by its `kind`. `zen places show NAME` lists the same, with the values that
-the table sets. `jobs`, of any kind, limits how many experiments run at once. [Places](places.md) says what places are for. Machines
-and options of a hosts file are in [hosts](hosts.md).
+The settings of a table `[places.NAME]` of `zenturio.toml`, by its `kind`. `zen places show NAME` lists the same settings, with their values in
+the table. Every kind also has `jobs`: it limits how many experiments run at once. [Places](places.md) explains what places are for. [Hosts](hosts.md)
+describes the machines and options of a hosts file.
 """
 
 
@@ -24,7 +24,7 @@ def page():
         settings = described(getattr(plugins.load("places", kind), "Options", NoSettings))
         rows = [f"| `{s.name}` | {shown(s)} | {s.help} |" for s in settings]
         table = "\n".join(["| setting | default | meaning |", "|---|---|---|", *rows])
-        parts.append(f"## {kind}\n\n{table if rows else 'Nothing to set but `jobs`.'}\n")
+        parts.append(f"## {kind}\n\n{table if rows else 'Only `jobs`.'}\n")
     return "\n".join(parts)
 
 

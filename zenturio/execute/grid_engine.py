@@ -69,13 +69,13 @@ class GridEngineOptions(BatchOptions):
     """Where jobs go, what they may use, and how often the queue is looked at."""
 
     queue: str = setting("", "queue of the jobs; default: any that accepts them")
-    project: str = setting("", "project that pays")
-    time: str = setting("", "time limit (h_rt) where there is no TIMEOUT: 8:00:00, or seconds")
+    project: str = setting("", "project that is charged")
+    time: str = setting("", "time limit (h_rt) of experiments without TIMEOUT: 8:00:00, or seconds")
     parallel: str = setting("smp", "parallel environment that puts the CPUs of a job on one node")
     memory: str = setting(
-        "mem_total", "resource by which MEMORY is asked for, such as h_vmem; empty for none"
+        "mem_total", "resource that requests MEMORY, such as h_vmem; empty for none"
     )
-    extra: str = setting("", "more options of qsub, one a line: -l gpu=1", executes=True)
+    extra: str = setting("", "further options of qsub, one a line: -l gpu=1", executes=True)
 
 
 class GridEngineSystem(BatchSystem[GridEngineOptions]):

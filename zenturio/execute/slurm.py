@@ -40,11 +40,13 @@ class SlurmOptions(PilotOptions):
     """Where jobs go, what they may use, and how often the queue is looked at."""
 
     partition: str = setting("", "partition of the jobs; default: that of the cluster")
-    account: str = setting("", "account that pays")
+    account: str = setting("", "account that is charged")
     qos: str = setting("", "quality of service")
-    constraint: str = setting("", "features that a node must have, as sbatch takes them")
-    time: str = setting("", "time limit where there is no TIMEOUT: 30 (minutes), 4:00:00, 1-00:00")
-    extra: str = setting("", "more options of sbatch, one a line: --gres=gpu:1", executes=True)
+    constraint: str = setting("", "required features of a node, in sbatch syntax")
+    time: str = setting(
+        "", "time limit of experiments without TIMEOUT: 30 (minutes), 4:00:00, 1-00:00"
+    )
+    extra: str = setting("", "further options of sbatch, one a line: --gres=gpu:1", executes=True)
 
 
 class SlurmSystem(SlurmCommands, BatchSystem[SlurmOptions]):

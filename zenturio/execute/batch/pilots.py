@@ -49,13 +49,17 @@ class PilotOptions(BatchOptions):
     """Settings of pilots: jobs whose worker stays and runs one experiment after the other."""
 
     pilots: Literal["auto", "never", "always"] = setting(
-        "auto", "whether short experiments go to workers of Dask that stay, which are jobs too"
+        "auto", "whether pilot jobs (Dask workers in jobs) run short experiments"
     )
-    pilot_jobs: int = setting(4, "jobs of such workers", low=1, high=100_000)
-    pilot_cores: int = setting(4, "CPUs of each, and experiments in it at a time", low=1, high=4096)
-    pilot_memory: str = setting("2GB", "memory of each")
-    pilot_time: str = setting("01:00:00", "how long each may last")
-    interface: str = setting("", "the network that such workers reach this machine through: ib0")
+    pilot_jobs: int = setting(4, "number of pilot jobs", low=1, high=100_000)
+    pilot_cores: int = setting(
+        4, "CPUs of each pilot job, and experiments in it at a time", low=1, high=4096
+    )
+    pilot_memory: str = setting("2GB", "memory of each pilot job")
+    pilot_time: str = setting("01:00:00", "time limit of each pilot job")
+    interface: str = setting(
+        "", "network interface through which pilot jobs reach this machine: ib0"
+    )
 
 
 class Pilots:

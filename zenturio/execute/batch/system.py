@@ -52,10 +52,10 @@ class BatchOptions:
 
     extra: str = setting("", "more options of the jobs, one a line", executes=True)
     setup: str = setting(
-        "", "lines of shell before each experiment: module load gcc", executes=True
+        "", "shell commands to run before each experiment: module load gcc", executes=True
     )
     python: str = setting("", "Python with zenturio on the nodes; default: this one", executes=True)
-    folder: str = setting("", "folder that the nodes see, if they do not see the project's")
+    folder: str = setting("", "folder that the nodes see; default: the project's folder")
     poll: float = setting(5.0, "minimum seconds between two queries of the queue", low=0.05)
     array: int = setting(1000, "maximum number of experiments in one job array", low=1)
     grace: float = setting(30.0, "seconds to wait for an outcome after its job has ended", low=0)

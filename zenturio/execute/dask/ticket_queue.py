@@ -26,29 +26,31 @@ LARGEST_BATCH = 500
 class DaskOptions:
     """Where the workers are, or how they are started; nothing of it: on this machine."""
 
-    address: str = setting("", "the scheduler's: dask://host:8786, or tls://host:8786")
-    batch: str = setting(AUTO, "short experiments that travel together: a number, or auto")
-    grace: float = setting(
-        2.0, "seconds that a cancelled experiment has to end before it is killed", low=0
+    address: str = setting("", "address of the scheduler: dask://host:8786, or tls://host:8786")
+    batch: str = setting(
+        AUTO, "maximum number of short experiments sent together; auto: by their measured times"
     )
-    patience: float = setting(60.0, "seconds to wait for a scheduler, and for workers", low=1)
+    grace: float = setting(
+        2.0, "seconds between the request to end a cancelled experiment and its SIGKILL", low=0
+    )
+    patience: float = setting(60.0, "seconds to wait for the scheduler, and for workers", low=1)
     ca: str = setting("", "tls: the file with the CA certificate")
-    cert: str = setting("", "tls: the file with our certificate")
-    key: str = setting("", "tls: the file with our key")
-    insecure: bool = setting(False, "allow an address beyond this machine without tls")
-    cluster: Literal["slurm"] | None = setting(None, "start the workers as jobs of this system")
-    nodes: int = setting(1, "jobs of workers", low=1, high=100_000)
+    cert: str = setting("", "tls: the file with your certificate")
+    key: str = setting("", "tls: the file with your key")
+    insecure: bool = setting(False, "allow an address on another machine without tls")
+    cluster: Literal["slurm"] | None = setting(None, "batch system that runs the workers as jobs")
+    nodes: int = setting(1, "number of jobs", low=1, high=100_000)
     cores: int = setting(1, "CPUs of each job", low=1, high=4096)
     memory: str = setting("2GB", "memory of each job")
-    walltime: str = setting("01:00:00", "how long a job may last")
+    walltime: str = setting("01:00:00", "time limit of each job")
     queue: str = setting("", "queue or partition of the jobs")
     account: str = setting("", "account or project of the jobs")
     lines: str = setting(
-        "", "more lines for the head of the script, such as --qos=long", executes=True
+        "", "further options for the head of the script, such as --qos=long", executes=True
     )
-    prologue: str = setting("", "commands of the script before the worker starts", executes=True)
-    interface: str = setting("", "the network that workers reach the scheduler through: ib0")
-    python: str = setting("", "Python of the workers, if it is not this one", executes=True)
+    prologue: str = setting("", "shell commands to run before the worker starts", executes=True)
+    interface: str = setting("", "network interface through which workers reach the scheduler: ib0")
+    python: str = setting("", "Python of the workers; default: this one", executes=True)
 
     @property
     def together(self) -> int | None:
