@@ -15,24 +15,24 @@ from zenturio.study.service.slot_policy import UserShare
 PAGE = Path(__file__).parents[1] / "docs" / "settings.md"
 HEAD = """# Settings of files
 
-What can stand in `zenturio.toml`, the file of settings beside `.zenturio`, and in a file of hosts. Both are TOML. A name that is not known, or a
-value that is not allowed, is an error with its line and column. A place, `[places.NAME]`, has [a page of its own](place-settings.md).
+This page lists the settings of `zenturio.toml`, the settings file beside the folder `.zenturio`, and of a hosts file. Both files are TOML. If a name is unknown or a
+value is not allowed, zenturio reports an error with line and column. The settings of a place, `[places.NAME]`, are on [another page](place-settings.md).
 """
 MACHINE = {
     "address": "the name or address that `ssh` connects to",
     "port": "the port of SSH",
     "user": "the name to log in with",
-    "via": "`ssh`, or `sh`: this machine without SSH, to try things out",
-    "slots": "experiments at a time; its cores if this is not set",
-    "folder": "where zenturio keeps its files there",
-    "python": "the Python there, 3.9 or newer",
+    "via": "`ssh`, or `sh` for this machine without SSH, to try a configuration",
+    "slots": "experiments at a time; default: the number of cores",
+    "folder": "the folder of zenturio's files on the machine",
+    "python": "the Python of the machine, 3.9 or newer",
     "ssh": "more options for `ssh`, such as `-F FILE`",
     "probe": "a command that prints facts as a JSON object",
-    "facts": "facts that need not be measured, for REQUIRE and RANK",
+    "facts": "facts for REQUIRE and RANK that zenturio then does not measure",
 }
 USER = {
-    "role": "`look`: read everything; `run`: submit studies and cancel them, too; `admin`: cancel those of others, too",
-    "password": "the line that `zen serve --hash` prints; without one, the user comes through a proxy",
+    "role": "`look`: read everything; `run`: also submit studies and cancel their own; `admin`: also cancel studies of other users",
+    "password": "the line that `zen serve --hash` prints; a user without a password logs in through a proxy",
     "token": "the hash that `zen serve --token NAME` prints, for programs that submit",
 }
 
@@ -63,13 +63,13 @@ def page() -> str:
 
 ## All machines: `[options]` of a file of hosts
 
-[Machines over SSH](hosts.md) explains them.
+[Machines over SSH](hosts.md) explains these settings.
 
 {table(HostsOptions)}
 
 ## The service: `[serve]` of `zenturio.toml`
 
-[The service](serve.md) explains them.
+[The service](serve.md) explains these settings.
 
 {table(ServiceConfig)}
 

@@ -8,11 +8,11 @@ from zenturio.annotate.dialects import BUILT_IN, UNKNOWN
 PAGE = Path(__file__).parents[2] / "docs" / "files.md"
 HEAD = """# Kinds of files
 
-The name of a file decides how its comments begin and what `ASSIGN` writes, if no first line says otherwise (`#!/usr/bin/python3`). Where
-a kind has no assignment, use `SUBSTITUTE`. In any other file, each comment sign of the last row begins a
+The name of a file determines which signs begin its comments and what `ASSIGN` writes, unless the first line of the file names its language (`#!/usr/bin/python3`). If
+the table shows no assignment for a kind, use `SUBSTITUTE`. In a file of any other name, each comment sign of the last row begins a
 directive. The endings `.m`, `.pl`, `.v`, `.cl`, `.ts`, `.inc`, `.com`, `.lp`, `.gp` (PARI, gnuplot) and `.inp` (Abaqus, CalculiX and others)
-belong to several languages: the first line that is not blank decides. If zenturio takes a file for another kind than it is, write the directives
-into a file of the same name with `.zen` behind it, such as `beam.inp.zen`. A package can add kinds, as entry points of `zenturio.dialects`. [The language](language.md) describes the directives.
+belong to several languages: the first line that is not blank determines the kind. If zenturio takes a file for the wrong kind, write the directives
+into a file of the same name with `.zen` behind it, such as `beam.inp.zen`. A package can add kinds as entry points of `zenturio.dialects`. [The language](language.md) describes the directives.
 
 | kind | names | comments | `ASSIGN n = { 1 }` writes |
 |---|---|---|---|

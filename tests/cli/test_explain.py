@@ -25,12 +25,13 @@ def test_a_study_is_explained_in_five_lines_and_a_chart(tmp_path, monkeypatch):
     zen("run", "model.sh", "--sample", "24", cwd=tmp_path)
     told = zen("explain", "model", cwd=tmp_path).out.splitlines()
     heads = [line.partition(":")[0] for line in told[:5]]
-    assert heads == ["model", "matters", "together", "best", "next"]
-    assert "24 of 24 points have a number" in told[0]
-    assert told[1].startswith("matters: a ")
-    assert "; not: " in told[1]
+    assert heads == ["model", "parameters", "interactions", "best", "next"]
+    assert "24 of 24 points have a value of y" in told[0]
+    assert told[1].startswith("parameters: a explains ")
+    assert " not matter" in told[1]
     assert " d " not in told[1], "a derived parameter says what others say"
-    assert told[3].startswith("best: a=3, b=")
+    assert told[3].startswith("best: y = ")
+    assert " at a=3, b=" in told[3]
     assert "not known without repeats" in told[3]
     assert told[6] == "model: y by a"
 
@@ -61,7 +62,7 @@ def test_points_as_good_as_the_best_need_repeats_and_all_points_leave_nothing_to
     zen("run", "model.sh", cwd=tmp_path)
     monkeypatch.chdir(tmp_path)
     answer = Study("model").explain()
-    assert "may be as good: a=3, b=1, d=4, c=y; a=3, b=2" in answer.lines[3]
+    assert "points that may be as good: a=3, b=1, d=4, c=y or a=3, b=2" in answer.lines[3]
     assert answer.lines[4] == "next: all points of the space were run"
     assert answer.facts()["as_good"] == 4
 
@@ -70,11 +71,11 @@ def test_few_points_and_a_study_without_an_objective_say_so(tmp_path, monkeypatc
     (tmp_path / "model.sh").write_text(PROGRAM)
     zen("run", "model.sh", "--limit", "3", cwd=tmp_path)
     told = zen("explain", "model", cwd=tmp_path).out
-    assert "matters: not enough data to tell: 'y' has a number at 3 points, at least" in told
-    assert "together: not enough data to tell" in told
+    assert "parameters: not enough data to tell: 'y' has a number at 3 points, at least" in told
+    assert "interactions: not enough data to tell" in told
     assert len(told.splitlines()) == 5
     told = zen("explain", "model", "-o", "model.svg", cwd=tmp_path).out
-    assert "chart: not written; not enough data to tell: 'y' has a number at 3 points" in told
+    assert "no chart was written: not enough data to tell: 'y' has a number at 3 points" in told
     assert not (tmp_path / "model.svg").exists()
     (tmp_path / "bare.sh").write_text(PROGRAM.replace("#ZEN$ OBJECTIVE MINIMIZE y\n", ""))
     zen("run", "bare.sh", "--limit", "3", cwd=tmp_path)
@@ -99,7 +100,8 @@ def test_several_objectives_have_a_front_and_shares_of_the_first_one(tmp_path, m
     assert answer.lines[0].startswith("model: minimize y, maximize b * 2; ")
     assert answer.usable < answer.points == 20
     assert answer.metric == "y"
-    assert "points that no other one is better than (zen best model)" in answer.lines[3]
+    assert answer.lines[3].startswith("best: the Pareto front has ")
+    assert answer.lines[3].endswith(" points (zen best model lists them)")
     assert answer.proposal.values is not None
 
 
@@ -108,14 +110,15 @@ def test_equal_points_are_as_good_and_repeats_that_do_not_differ_are_no_lack(tmp
     zen("run", "model.sh", "--sample", "3", cwd=tmp_path)
     monkeypatch.chdir(tmp_path)
     line = Study("model").explain().lines[3]
-    assert line.endswith("; repeats do not differ")
+    assert line.endswith("; the repeats do not differ")
     flat = PROGRAM.replace("$(( ({a} - 3) * ({a} - 3) * 10 + {b} ))", "7")
     (tmp_path / "flat.sh").write_text(flat)
     zen("run", "flat.sh", "--sample", "17", cwd=tmp_path)
     answer = Study("flat").explain()
-    assert answer.lines[1] == "matters: 'y' has the same value at all 17 points"
-    assert "; as good: a=" in answer.lines[3]
-    assert "; maybe more (zen best flat -n 20); how good others" in answer.lines[3]
+    assert answer.lines[1] == "parameters: 'y' has the same value at all 17 points"
+    assert "; the same value at a=" in answer.lines[3]
+    more = "; zen best flat -n 20 shows whether more points have this value; which points"
+    assert more in answer.lines[3]
 
 
 def test_what_is_infinite_or_no_number_is_not_counted(tmp_path):
@@ -125,7 +128,7 @@ def test_what_is_infinite_or_no_number_is_not_counted(tmp_path):
     (tmp_path / "model.sh").write_text(odd)
     zen("run", "model.sh", cwd=tmp_path)
     told = zen("explain", "model", cwd=tmp_path).out.splitlines()
-    assert "30 of 50 points have a number" in told[0]
+    assert "30 of 50 points have a value of y" in told[0]
     assert told[-1].endswith("30 of 50 points")
 
 

@@ -183,10 +183,11 @@ def explain(
 ) -> None:
     """Show what matters, what is best, and what to try next.
 
-    A forest of regression trees is fitted to the points. "matters" lists the share of the variance
-    over the space that goes with each parameter, interactions included; "together" what two
-    parameters cause only together (functional ANOVA). The chart shows the mean of the objective at
-    each value, over all other parameters. Intervals are the middle 95% of the trees.
+    The command fits a forest of regression trees to the points. The line "parameters" lists the
+    share of the variance over the space that each parameter explains, interactions included;
+    "interactions" the share that two parameters explain only together (functional ANOVA). The range
+    in parentheses is the middle 95% of the trees. The chart shows the mean of the objective at each
+    value of a parameter, over all values of the others.
 
     Examples: zen explain matmul; zen explain matmul -o matmul.png
     """
@@ -217,7 +218,7 @@ def explain(
     elif chart:
         lines += ["", *render_text(chart)]
     elif out is not None:
-        lines.append(f"chart: not written; {answer.reason}")
+        lines.append(f"no chart was written: {answer.reason}")
     facts = answer.facts() | ({"file": str(out)} if chart and out else {})
     output.facts(facts) if json else typer.echo("\n".join(lines))
 

@@ -23,7 +23,9 @@ class AnnealSettings:
         0.5, "first temperature, in standard deviations of the starting points", low=0
     )
     cold: float = setting(0.001, "last temperature, in the same unit", low=0)
-    reach: float = setting(0.3, "first step of ordered parameters, as a share", low=0, high=1)
+    reach: float = setting(
+        0.3, "first step of ordered parameters, as a share of the set", low=0, high=1
+    )
     starts: int = setting(
         5, "random points; a chain starts at the best, and scales its temperature by them", low=2
     )

@@ -40,7 +40,7 @@ class GaSettings:
     population: int | None = setting(
         None, "individuals in a generation; auto: 150, fewer for small budgets", low=2
     )
-    generations: int = setting(500, "generations at the most, the first one included", low=1)
+    generations: int = setting(500, "largest number of generations, including the first", low=1)
     selection: Selection = setting("tournament", "how parents are chosen by their fitness")
     crossover: Crossover = setting("single", "how two parents exchange genes")
     crossover_rate: float = setting(0.9, "chance that two parents exchange genes", low=0, high=1)
@@ -54,7 +54,9 @@ class GaSettings:
     scaling: float = setting(2.0, "fitness of the best, as a multiple of the mean; 1: off", low=1)
     elite: int = setting(1, "best individuals that are kept unchanged", low=0)
     tournament: int = setting(3, "individuals in a tournament", low=1)
-    parents: float = setting(0.5, "share that has children, if selection=steady", low=0, high=1)
+    parents: float = setting(
+        0.5, "share of individuals that have children, if selection=steady", low=0, high=1
+    )
     steady: float = setting(
         20.0, "stop after this % of the generations without improvement", low=0, high=100
     )

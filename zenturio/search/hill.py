@@ -20,9 +20,11 @@ FINEST = 2.0**-30
 @dataclass(frozen=True)
 class HillSettings:
     climbers: int = setting(1, "climbers at the same time", low=1)
-    step: float = setting(0.25, "first step of ordered parameters, as a share", low=0, high=1)
-    others: int = setting(8, "other values tried of a parameter that is not ordered", low=1)
-    starts: int = setting(8, "points of which the best is where a climber starts", low=1)
+    step: float = setting(
+        0.25, "first step of ordered parameters, as a share of the set", low=0, high=1
+    )
+    others: int = setting(8, "other values that are tried for an unordered parameter", low=1)
+    starts: int = setting(8, "random points; a climber starts at the best of them", low=1)
 
 
 class Hill(GeneratorEngine):

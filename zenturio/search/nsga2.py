@@ -20,7 +20,7 @@ class Nsga2Settings:
     population: int | None = setting(
         None, "individuals in a generation; auto: 100, fewer for small budgets", low=4
     )
-    generations: int = setting(500, "generations at the most", low=1)
+    generations: int = setting(500, "largest number of generations", low=1)
     crossover_rate: float = setting(0.9, "chance that two parents exchange genes", low=0, high=1)
     mutation_rate: float | None = setting(
         None, "chance that a gene mutates; auto: one gene of each child", low=0, high=1

@@ -20,7 +20,7 @@ MAX_VALUES = 64
 
 @dataclass(frozen=True)
 class OneAtATimeSettings:
-    base: str = setting("first", "where to begin: first, or values: n=128;threads=4")
+    base: str = setting("first", "starting point: first, or values: n=128;threads=4")
     keep: bool = setting(True, "continue from the best value of each parameter, not from the base")
     rounds: int = setting(1, "passes over all parameters", low=1)
 

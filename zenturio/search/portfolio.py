@@ -23,7 +23,7 @@ DISCOUNT = 0.9
 class PortfolioSettings:
     engines: str = setting("model,ga,hill,simplex", "engines, separated by commas")
     round: int = setting(4, "points in a turn of an engine", low=1)
-    curiosity: float = setting(0.5, "how much engines with few turns are favoured", low=0)
+    curiosity: float = setting(0.5, "how strongly engines with few turns are preferred", low=0)
 
 
 @dataclass

@@ -47,7 +47,7 @@ SHOWN = 3
 
 @dataclass(frozen=True)
 class Proposal:
-    """What an engine would try next, or why it would not."""
+    """The point that an engine would try next, or the reason why there is none."""
 
     engine: str
     values: Mapping[str, Any] | None
@@ -82,11 +82,11 @@ class Explanation:
 
     @property
     def lines(self) -> list[str]:
-        """What it says, in five lines."""
+        """The explanation as text, in five lines."""
         return [
             self._data_line(),
-            f"matters: {self._matters()}",
-            f"together: {self._together()}",
+            f"parameters: {self._matters()}",
+            f"interactions: {self._together()}",
             f"best: {self._best()}",
             f"next: {self._next()}",
         ]
@@ -94,25 +94,27 @@ class Explanation:
     def _data_line(self) -> str:
         counted = f"{self.usable:,} of {quantities.amount(self.points, 'point')}"
         verb = "has" if self.points == 1 else "have"
-        text = f"{self.study}: {', '.join(self.objectives)}; {counted} {verb} a number"
+        of = f"{self.study}: {', '.join(self.objectives)}"
+        text = f"{of}; {counted} {verb} a value of {self.metric}"
         if self.forest is None:
             return text
         if self.forest.points < self.forest.of:
-            text += f", a sample of {self.forest.points:,} was fitted"
-        explained = max(self.forest.explained, 0.0)
-        return f"{text}; the model predicts {explained:.0%} of the variance of points left out"
+            text += f"; the model is fitted to a sample of {self.forest.points:,} points"
+        explained = f"{max(self.forest.explained, 0.0):.0%}"
+        return f"{text}; the model predicts {explained} of the variance of points left out of it"
 
     def _matters(self) -> str:
         if self.forest is None:
             return self.reason
-        yes = ", ".join(
-            f"{share.parameter} {_percent(share.total, *share.total_interval)}"
+        parts = [
+            f"{share.parameter} explains {_percent(share.total, *share.total_interval)}"
             for share in self.with_verdict("yes")
-        )
-        parts = [yes] if yes else []
-        for verdict, text in (("no", "not"), (UNKNOWN, UNKNOWN)):
-            if names := [share.parameter for share in self.with_verdict(verdict)]:
-                parts.append(f"{text}: {', '.join(names)}")
+        ] or ["no parameter matters for certain"]
+        if names := [share.parameter for share in self.with_verdict("no")]:
+            verb = "does" if len(names) == 1 else "do"
+            parts.append(f"{' and '.join(names)} {verb} not matter")
+        if names := [share.parameter for share in self.with_verdict(UNKNOWN)]:
+            parts.append(f"{UNKNOWN} about {' and '.join(names)}")
         return "; ".join(parts)
 
     def _together(self) -> str:
@@ -120,45 +122,51 @@ class Explanation:
             return UNKNOWN
         certain = [pair for pair in self.forest.pairs if pair.interval.low > LEAST]
         texts = [
-            f"{' and '.join(pair.parameters)} {_percent(pair.share, *pair.interval)}"
+            f"{' and '.join(pair.parameters)} explain {_percent(pair.share, *pair.interval)}"
             for pair in certain[:SHOWN]
         ]
         hidden = len(certain) - len(texts)
-        texts += [f"{hidden} more"] * bool(hidden)
-        return ", ".join(texts) or f"no pair above {LEAST:.0%} for certain"
+        texts += [f"{quantities.amount(hidden, 'more pair')} (--json)"] * bool(hidden)
+        if not texts:
+            return f"no pair of parameters explains more than {LEAST:.0%} for certain"
+        return "; ".join(texts)
 
     def _best(self) -> str:
         points = self.ranking.points
         if not points:
-            return "no point has a number for each objective"
+            return "no point has a value of every objective"
         command = f"zen best {shlex.quote(self.study)}"
         if len(self.objectives) > 1:
             count = quantities.amount(len(points), "point")
-            return f"{count} that no other one is better than ({command})"
+            return f"the Pareto front has {count} ({command} lists them)"
         first = points[0]
         intervals, alike = self.ranking.certainty(student)
         (score,) = first.scores.values()
-        text = f"{_values(first.values)} with {score:.4g}"
+        text = f"{self.metric} = {score:.4g} at {_values(first.values)}"
         if intervals[0] is None:
             equal = [_values(p.values) for p in points[1:] if p.scores == first.scores]
-            text += f"; as good: {'; '.join(equal[:SHOWN])}" if equal else ""
-            text += f"; maybe more ({command} -n 20)" if len(equal) > SHOWN - 1 else ""
+            text += "".join(f"; the same value at {values}" for values in equal[:SHOWN])
+            if len(equal) > SHOWN - 1:
+                text += f"; {command} -n 20 shows whether more points have this value"
             if self.ranking.lacks_repeats:
-                return f"{text}; the interval of a median needs {LEAST_FOR_MEDIAN_INTERVAL} repeats"
+                least = LEAST_FOR_MEDIAN_INTERVAL
+                return f"{text}; an interval of the median needs at least {least} repeats"
             if first.used > 1:
-                return f"{text}; repeats do not differ"
-            return f"{text}; how good others are is not known without repeats (REPEAT)"
-        text += f" [{intervals[0][0]:.4g}, {intervals[0][1]:.4g}]"
+                return f"{text}; the repeats do not differ"
+            return f"{text}; which points may be as good is not known without repeats (REPEAT)"
+        text += f" (95% interval {intervals[0][0]:.4g} to {intervals[0][1]:.4g})"
         others = [point for point, yes in zip(points, alike, strict=False) if yes][1:]
         names = [_values(point.values) for point in others[:SHOWN]]
         hidden = sum(alike) - 1 - len(names)
-        names += [f"{hidden:,} more ({command} -n {sum(alike)})"] * bool(hidden)
-        return f"{text}; may be as good: {'; '.join(names) or 'none'}"
+        names += [f"{hidden:,} more ({command} -n {sum(alike)} lists all)"] * bool(hidden)
+        if not names:
+            return f"{text}; no other point may be as good"
+        return f"{text}; points that may be as good: {' or '.join(names)}"
 
     def _next(self) -> str:
         if self.proposal.values is None:
             return self.proposal.reason
-        return f"{_values(self.proposal.values)} (engine {self.proposal.engine})"
+        return f"{_values(self.proposal.values)}, proposed by the engine {self.proposal.engine}"
 
     def facts(self) -> dict[str, Any]:
         """Return all of it as JSON has it."""
@@ -327,7 +335,7 @@ def _known_points(
 
 
 def _percent(share: float, low: float, high: float) -> str:
-    return f"{share:.0%} [{low:.0%}, {high:.0%}]"
+    return f"{share:.0%} of the variance ({low:.0%} to {high:.0%})"
 
 
 def _values(values: Mapping[str, Any]) -> str:

@@ -133,29 +133,29 @@ class HostsOptions:
     )
     patience: float = setting(
         30.0,
-        "seconds without a connection after which the jobs of a host go elsewhere",
+        "seconds without a connection after which other hosts get the jobs of a host",
         read=_read_amount,
     )
     connect: float = setting(10.0, "seconds for making a connection", read=_read_amount)
     retries: int = setting(
-        2, "how often a stage that failed is tried again at the same host", low=0, high=1000
+        2, "how often a failed stage is tried again on the same host", low=0, high=1000
     )
     drain: int = setting(
         3,
-        "a host that fails to run this many different experiments in a row gets no more; 0: never",
+        "failures of different experiments in a row after which a host gets no more; 0: no limit",
         low=0,
         high=1000,
     )
     then: Literal["reschedule", "stop"] = setting(
-        "reschedule", "what happens when no retries are left: another host, or the study ends"
+        "reschedule", "what to do when no retries are left: try another host, or stop the study"
     )
     contract: float = setting(
         0.0,
-        "an iteration longer than the earlier ones by this share breaks the contract; 0: none does",
+        "share by which an iteration must exceed earlier ones to break the contract; 0: off",
         read=_read_amount,
     )
     breaches: int = setting(
-        1, "number of long iterations in a row that breaks the contract", low=0, high=1000
+        1, "number of long iterations in a row that break the contract", low=0, high=1000
     )
     gain: float = setting(
         0.0,
@@ -163,35 +163,39 @@ class HostsOptions:
         read=_read_amount,
     )
     migrations: int = setting(
-        5, "how often one job may move, failures not counted", low=0, high=1000
+        5, "how often one job may move; moves after failures do not count", low=0, high=1000
     )
     restart: tuple[str, ...] = setting(
         (),
-        "files that move with a job; without them it starts from the beginning",
+        "files that move with a job; without such files the job starts from the beginning",
         read=_read_names,
     )
     checkpoint: float = setting(
-        0.0, "seconds between two copies of restart files to here; 0: none", read=_read_amount
+        0.0,
+        "seconds between two copies of restart files to this machine; 0: no copies",
+        read=_read_amount,
     )
     returns: float = setting(
         2.0**31, "maximum size of the files that one attempt returns, in bytes", read=_read_amount
     )
     variants: tuple[str, ...] = setting(
-        (), "files for one sort of hosts, such as bin/solver.{host.arch}", read=_read_names
+        (), "files for hosts of one kind, such as bin/solver.{host.arch}", read=_read_names
     )
     require: Expression | None = setting(
         None, "condition that every host must meet, besides REQUIRE", read=_read_expression
     )
     rank: Expression | None = setting(
-        None, "what is better if there is no RANK; by default the speed", read=_read_expression
+        None,
+        "expression that ranks hosts if there is no RANK; default: the speed",
+        read=_read_expression,
     )
-    prolog: str = setting("prolog", "the module that moves files there", read=_read_module)
+    prolog: str = setting("prolog", "the module that moves files to a host", read=_read_module)
     wrapper: str = setting("wrapper", "the module that starts a job", read=_read_module)
     epilog: str = setting("epilog", "the module that fetches the files of a job", read=_read_module)
     selector: str = setting("selector", "the module that chooses a host", read=_read_module)
     evaluator: str = setting("evaluator", "the module that judges progress", read=_read_module)
     discover: str = setting(
-        "", "a command that prints hosts, as this file has them, in JSON", read=_read_words
+        "", "a command that prints more hosts as JSON, with the settings above", read=_read_words
     )
 
 

@@ -172,12 +172,12 @@ def _user(name: str, facts: Any) -> ServiceUser:
 class ServiceConfig:
     """How a service is to be."""
 
-    policy: str = setting("fcfs", "who gets the next slot", read=_policy)
-    places: tuple[str, ...] = setting(("local",), "where studies run", read=_texts)
+    policy: str = setting("fcfs", "which study gets the next slot", read=_policy)
+    places: tuple[str, ...] = setting(("local",), "the places where studies run", read=_texts)
     host: str = setting("127.0.0.1", "the address of its pages", read=_text)
-    port: int = setting(8600, "the port of its pages; 0: one that is free", low=0, high=65535)
+    port: int = setting(8600, "the port of its pages; 0: any free port", low=0, high=65535)
     socket: Path | None = setting(
-        None, "the Unix socket at which its pages are, instead of a port", read=_path
+        None, "the Unix socket that serves its pages, instead of a port", read=_path
     )
     proxy_user: str = setting(
         "", "user of this machine who may connect to the socket, besides you and root", read=_text
@@ -189,17 +189,19 @@ class ServiceConfig:
     proxies: tuple[str, ...] = setting((), "addresses of the proxy", read=_addresses)
     names: tuple[str, ...] = setting((), "host names under which the pages are served", read=_texts)
     users: Mapping[str, ServiceUser] = setting(
-        dict, "who may log in, and do what", read=_users, is_secret=True
+        dict, "the users who may log in, and their roles", read=_users, is_secret=True
     )
-    shares: Mapping[str, UserShare] = setting(dict, "what each user may have", read=_shares)
+    shares: Mapping[str, UserShare] = setting(
+        dict, "the slots and priorities of each user", read=_shares
+    )
     metrics_token: str = setting(
         "", "the hash of the token of Prometheus", read=_secret, is_secret=True
     )
     runas: Path | None = setting(
-        None, "the socket of the program of root that starts workers as users", read=_path
+        None, "the socket of the root program that starts workers as the users", read=_path
     )
     unverified: str = setting(
-        "hold", "run or hold submissions whose user was not checked", read=_unverified
+        "hold", "whether to run or hold submissions without a verified user", read=_unverified
     )
 
     @classmethod

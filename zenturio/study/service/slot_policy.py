@@ -148,9 +148,13 @@ ANYBODY = "*"
 class UserShare:
     """What a user may have of a service."""
 
-    weight: float = setting(1.0, "share of the slots in proportion to others", low=0.001, high=1e6)
+    weight: float = setting(
+        1.0, "share of the slots, relative to the weights of other users", low=0.001, high=1e6
+    )
     priority: int = setting(0, "users of higher priority are served before all others")
-    slots: int | None = setting(None, "most slots of a place at a time", low=1)
+    slots: int | None = setting(
+        None, "most slots of one place that the user may have at a time", low=1
+    )
     active: int = setting(16, "maximum number of studies that run at the same time", low=1)
 
 
