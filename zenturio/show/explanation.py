@@ -101,7 +101,7 @@ class Explanation:
         if self.forest.points < self.forest.of:
             text += f"; the model is fitted to a sample of {self.forest.points:,} points"
         explained = f"{max(self.forest.explained, 0.0):.0%}"
-        return f"{text}; the model predicts {explained} of the variance of points left out of it"
+        return f"{text}; the model predicts {explained} of the variance of held-out points"
 
     def _matters(self) -> str:
         if self.forest is None:
