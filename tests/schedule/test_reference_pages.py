@@ -14,9 +14,9 @@ from zenturio.schedule.model.metrics import METRICS, metrics
 DOCS = Path(__file__).parents[2] / "docs"
 GENERATORS = """# Generators of workflows
 
-The settings of each generator, as `zen workflow generators NAME` lists them. Name a generator where a command takes a workflow, with its settings behind a
+The settings of each generator, as `zen workflow generators NAME` prints them. Every command that reads a workflow accepts the name of a generator, with settings after a
 colon: `zen schedule wien2k:kpoints=50`. `zen workflow generate` writes the workflow to a file. The same settings and seed make the same workflow.
-[Workflows](workflows.md#generators) says what the generators are for.
+[Workflows](workflows.md#generators) explains what the generators are for.
 """
 TABLE = re.compile(r"^\| metric \|.*\n(?:\|.*\n)+", re.MULTILINE)
 

@@ -108,14 +108,14 @@ _RECIPES = {
 
 @dataclass(frozen=True)
 class Application:
-    """A real application by name, such as montage, blast or epigenomics, with so many inputs.
+    """A real application by name, such as montage, blast or epigenomics, of any width.
 
     The stages and what they read are those of the application; the mean times and sizes are round
     numbers in the proportion of published ones.
     """
 
     name: str = setting("montage", f"one of {', '.join(_RECIPES)}")
-    inputs: int = setting(10, "inputs: tasks of a wide stage", low=1, high=1_000_000)
+    inputs: int = setting(10, "inputs, one for each task of a wide stage", low=1, high=1_000_000)
     spread: float = setting(0.4, "relative spread of times and sizes", low=0, high=0.9)
     machines: int = setting(8, "machines", low=1, high=100_000)
 

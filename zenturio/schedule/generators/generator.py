@@ -59,7 +59,7 @@ class TraceRecipe:
     dropped.
     """
 
-    trace: str = setting("", "the file of the workflow that is scaled")
+    trace: str = setting("", "file of the workflow to scale")
     tasks: int = setting(1000, "tasks", low=1, high=MAX_RECIPE_TASKS)
     noise: float = setting(0.05, "relative spread of work and data", low=0, high=0.9)
 
@@ -212,7 +212,7 @@ def _copy_names(flow: Workflow, original: NDArray[Any], copy: NDArray[Any]) -> l
 
 @dataclass(frozen=True)
 class HeftExample:
-    """The worked example of HEFT: 10 tasks on 3 unrelated machines; HEFT 80, CPOP 86.
+    """The worked example of HEFT: 10 tasks on 3 unrelated machines; makespans HEFT 80, CPOP 86.
 
     Topcuoglu, Hariri and Wu, "Performance-effective and low-complexity task scheduling for
     heterogeneous computing" (2002), figure 2.

@@ -39,15 +39,17 @@ class Wien2k:
     bytes go between them (sections 3 and 4.2). The settings describe the other tasks.
     """
 
-    kpoints: int = setting(50, "k-points, each an LAPW1 and an LAPW2", low=1, high=1_000_000)
+    kpoints: int = setting(50, "k-points, each with an LAPW1 and an LAPW2", low=1, high=1_000_000)
     atoms: int = setting(64, "atoms: A", low=1, high=100_000)
     size: int = setting(5000, "size of the matrix: N", low=1, high=1_000_000)
     spread: float = setting(0.1, "relative spread of the work of k-points", low=0, high=0.9)
-    lapw0: float = setting(0.5, "work of LAPW0, in LAPW1s", low=0, high=1000)
-    rest: float = setting(0.05, "work of LCORE, FERMI, mixer and test, in LAPW1s", low=0, high=1000)
-    loop: bool = setting(False, "with the edge from the test of convergence back to LAPW0")
-    transfers: bool = setting(False, "with file transfers between k-points as tasks of their own")
-    shared: bool = setting(False, "LAPW1 and LAPW2 of a k-point on one machine, whichever it is")
+    lapw0: float = setting(0.5, "work of LAPW0, relative to LAPW1", low=0, high=1000)
+    rest: float = setting(
+        0.05, "work of LCORE, FERMI, mixer and test, relative to LAPW1", low=0, high=1000
+    )
+    loop: bool = setting(False, "add the edge from the test of convergence back to LAPW0")
+    transfers: bool = setting(False, "make file transfers between k-points tasks of their own")
+    shared: bool = setting(False, "run LAPW1 and LAPW2 of a k-point on the same machine")
 
     def count(self) -> int:
         return 5 + self.kpoints * (3 if self.transfers else 2)
@@ -138,14 +140,16 @@ class KwaveSettings:
     """
 
     nodes: int = setting(64, "nodes of the cluster", low=1, high=100_000)
-    seconds: float = setting(3600.0, "of a simulation on one node", low=1e-6, high=1e9)
+    seconds: float = setting(3600.0, "seconds of a simulation on one node", low=1e-6, high=1e9)
     processing: float = setting(60.0, "seconds to process a file on one node", low=1e-6, high=1e9)
     steps: float = setting(
         0.25, "relative spread of the time steps of simulations", low=0, high=0.9
     )
     noise: float = setting(0.05, "relative spread of the speeds of processors", low=0, high=0.9)
-    exponent: float = setting(_EXPONENT, "2^k nodes are 2^(exponent k) as fast", low=0.1, high=1)
-    serial: float = setting(0.0, "part of a simulation that nodes do not share", low=0, high=1)
+    exponent: float = setting(
+        _EXPONENT, "2^k nodes are 2^(exponent k) times as fast", low=0.1, high=1
+    )
+    serial: float = setting(0.0, "serial fraction of a simulation", low=0, high=1)
 
     def simulation(self, name: str, rng: np.random.Generator) -> WorkflowTask:
         """Return a simulation ("ST"), with up to 25% fewer steps and 5% noise by default."""
@@ -171,7 +175,7 @@ class KwaveSettings:
 
 @dataclass(frozen=True)
 class KwaveBarrier(KwaveSettings):
-    """k-Wave with barriers: levels of simulations, each ended by one task that processes all.
+    """k-Wave with barriers: levels of simulations, each followed by a task that processes all.
 
     The paper's workflows have 7, 8, 15, 16, 31, 32, 63 and 64 tasks; here two levels of 3, 7, 15 or
     31 simulations make 8, 16, 32 or 64 tasks.
@@ -255,11 +259,11 @@ class SweepSettings:
     resources; its program is the layer.
     """
 
-    rss: float = setting(5.0, "RSS: the longest subtask by the shortest", low=1, high=1e6)
-    rrt: float = setting(5.0, "RRT: the fastest resource by the slowest", low=1, high=1e6)
-    rsr: float = setting(5.0, "RSR: subtasks by resources, in each layer", low=1, high=1e6)
-    length: float = setting(20.0, "length of a subtask, before it is drawn", low=0, high=1e9)
-    throughput: float = setting(10.0, "of a resource, before it is drawn", low=1e-9, high=1e9)
+    rss: float = setting(5.0, "RSS: ratio of the longest to the shortest subtask", low=1, high=1e6)
+    rrt: float = setting(5.0, "RRT: ratio of the fastest to the slowest resource", low=1, high=1e6)
+    rsr: float = setting(5.0, "RSR: ratio of subtasks to resources in each layer", low=1, high=1e6)
+    length: float = setting(20.0, "minimum length of a subtask", low=0, high=1e9)
+    throughput: float = setting(10.0, "minimum throughput of a resource", low=1e-9, high=1e9)
 
     def made(
         self, name: str, counts: list[int], joins: list[Pairs], rng: np.random.Generator
@@ -299,10 +303,10 @@ def _check_size(name: str, counts: list[int], edges: float) -> list[int]:
 
 @dataclass(frozen=True)
 class RandomSweep(SweepSettings):
-    """Random layers of a parameter sweep, as in section IV-B: the total is fixed, layers differ."""
+    """Random layers of a parameter sweep, as in section IV-B, with a fixed total of subtasks."""
 
     pst: int = setting(5, "#PST: layers", low=1, high=1000)
-    adps: float = setting(2.0, "ADPS: subtasks that one depends on, on average", low=1, high=1000)
+    adps: float = setting(2.0, "ADPS: mean number of predecessors of a subtask", low=1, high=1000)
     total: int = setting(512, "subtasks in all layers", low=1, high=MAX_SUBTASKS)
 
     def count(self) -> int:
@@ -364,16 +368,18 @@ class Ptg(SweepSettings):
         return self.made("ptg", counts, joins, np.random.default_rng(seed))
 
 
-_TREES = "trees side by side: lambda - 1 of them have lambda ** pst - 1 subtasks, as printed"
+_TREES = (
+    "parallel trees; branches - 1 trees have branches ** pst - 1 subtasks in all, as in the paper"
+)
 """One tree has the layers of section IV-C, but its number of subtasks only if lambda is 2."""
 
 
 @dataclass(frozen=True)
 class Otg(SweepSettings):
-    """OTG: an out-tree, figure 10(b); Table II has 10 layers of branches 2, or 7 of 3."""
+    """OTG: an out-tree, figure 10(b); Table II: 10 layers with 2 branches, or 7 with 3."""
 
     pst: int = setting(10, "#PST: layers", low=1, high=20)
-    branches: int = setting(2, "lambda: subtasks that follow one", low=2, high=100)
+    branches: int = setting(2, "lambda: successors of each subtask", low=2, high=100)
     trees: int = setting(1, _TREES, low=1, high=1000)
 
     def count(self) -> int:
@@ -387,10 +393,10 @@ class Otg(SweepSettings):
 
 @dataclass(frozen=True)
 class Itg(SweepSettings):
-    """ITG: an in-tree, figure 10(c); Table II has 10 layers of branches 2, or 7 of 3."""
+    """ITG: an in-tree, figure 10(c); Table II: 10 layers with 2 branches, or 7 with 3."""
 
     pst: int = setting(10, "#PST: layers", low=1, high=20)
-    branches: int = setting(2, "lambda: subtasks that one follows", low=2, high=100)
+    branches: int = setting(2, "lambda: predecessors of each subtask", low=2, high=100)
     trees: int = setting(1, _TREES, low=1, high=1000)
 
     def count(self) -> int:
@@ -417,11 +423,11 @@ def _out_tree(count: int, branches: int) -> Pairs:
 
 @dataclass(frozen=True)
 class Dotg(SweepSettings):
-    """DOTG: a densified out-tree, a trapezium, figure 10(d); Table II has (3, 1) and (4, 2)."""
+    """DOTG: a densified out-tree, figure 10(d); Table II: branches and step (3, 1) and (4, 2)."""
 
     pst: int = setting(5, "#PST: layers", low=1, high=100)
-    branches: int = setting(3, "lambda: subtasks that follow one", low=1, high=1000)
-    step: int = setting(1, "delta: subtasks by which the followers of neighbours differ", low=1)
+    branches: int = setting(3, "lambda: successors of each subtask", low=1, high=1000)
+    step: int = setting(1, "delta: offset between the successors of neighbouring subtasks", low=1)
     narrow: int = setting(30, "subtasks in the smallest layer", low=1, high=MAX_SUBTASKS)
 
     def count(self) -> int:
@@ -439,7 +445,7 @@ class Dotg(SweepSettings):
 
 @dataclass(frozen=True)
 class Ditg(Dotg):
-    """DITG: a densified in-tree, figure 10(e); Table II has branches and step (3, 1) and (4, 2)."""
+    """DITG: a densified in-tree, figure 10(e); Table II: branches and step (3, 1) and (4, 2)."""
 
     def instance(self, seed: int) -> Instance:
         counts = self._counts("ditg")[::-1]

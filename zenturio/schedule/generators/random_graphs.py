@@ -35,10 +35,10 @@ class _RandomGraph(ABC):
     work: float = setting(20.0, "mean work, in seconds", low=0, high=1e9)
     spread: float = setting(0.75, "relative spread of the work", low=0, high=1)
     whole: bool = setting(False, "work in whole seconds, as in the Standard Task Graph set")
-    ccr: float = setting(0.5, "time of a transfer by time of a task", low=0, high=1e6)
+    ccr: float = setting(0.5, "ratio of the time of a transfer to that of a task", low=0, high=1e6)
     machines: int = setting(8, "machines", low=1, high=100_000)
     heterogeneity: float = setting(0.5, "relative spread of the speeds", low=0, high=0.99)
-    unrelated: bool = setting(False, "a task's times on the machines have nothing in common")
+    unrelated: bool = setting(False, "draw the times of a task on each machine independently")
 
     def count(self) -> int:
         return self.tasks
@@ -97,7 +97,7 @@ class Layered(_RandomGraph):
     """
 
     layers: int | None = setting(None, "layers; auto: the square root of tasks", low=1)
-    degree: float = setting(2.5, "tasks that one follows, on average", low=1, high=1000)
+    degree: float = setting(2.5, "mean number of predecessors of a task", low=1, high=1000)
 
     def instance(self, seed: int) -> Instance:
         return self._instance("layered", seed)
@@ -153,10 +153,12 @@ class ForkJoin(_RandomGraph):
 
 @dataclass(frozen=True)
 class SeriesParallel(_RandomGraph):
-    """Series-parallel: from one edge, tasks are put into an edge or beside it, at random."""
+    """Series-parallel: tasks inserted into an edge or parallel to it, at random, from one edge."""
 
     tasks: int = setting(100, "tasks", low=2, high=1_000_000)
-    parallel: float = setting(0.6, "probability that a task is put beside an edge", low=0, high=1)
+    parallel: float = setting(
+        0.6, "probability that a task is inserted in parallel to an edge", low=0, high=1
+    )
 
     def instance(self, seed: int) -> Instance:
         return self._instance("series-parallel", seed)
