@@ -91,8 +91,8 @@ class Easy(_Queue):
     """As FIFO, but jobs that do not delay the first that waits may overtake it (EASY).
 
     The usual choice: high utilisation, and no starvation. Jobs behind the first may be delayed
-    without a limit; use conservative where users are promised a start. Cost: jobs x waiting jobs.
-    D. Lifka: The ANL/IBM SP scheduling system. JSSPP 1995, LNCS 949.
+    without a limit; use conservative if users are promised a start. Cost: jobs x waiting jobs. D.
+    Lifka: The ANL/IBM SP scheduling system. JSSPP 1995, LNCS 949.
     """
 
     def start(self, cluster: Cluster) -> Iterable[int]:
@@ -102,11 +102,11 @@ class Easy(_Queue):
 class Conservative(_Queue):
     """Start a job early only if it delays none that was submitted before it (conservative).
 
-    Good for clusters that tell users when their jobs will start at the latest. At each event all
-    waiting jobs are planned again by their estimates, in the order of submission. Mostly longer
-    waits than easy. Cost: events x waiting jobs x running jobs. A. Mu'alem, D. Feitelson:
-    Utilization, predictability, workloads, and user runtime estimates in scheduling the IBM SP2
-    with backfilling. IEEE TPDS 12(6), 2001.
+    Good for clusters that promise users a latest start of their jobs. At each event all waiting
+    jobs are planned again by their estimates, in the order of submission. Mostly longer waits than
+    easy. Cost: events x waiting jobs x running jobs. A. Mu'alem, D. Feitelson: Utilization,
+    predictability, workloads, and user runtime estimates in scheduling the IBM SP2 with
+    backfilling. IEEE TPDS 12(6), 2001.
     """
 
     def start(self, cluster: Cluster) -> Iterable[int]:

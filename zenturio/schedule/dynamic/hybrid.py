@@ -233,21 +233,22 @@ class HybridSettings:
     contract: float = setting(
         0.5, "migrate tasks that are late by this share of their estimate", low=0
     )
-    interval: float = setting(0.0, "seconds between schedulings; 0: at each event", low=0)
+    interval: float = setting(0.0, "seconds between two plans; 0: plan at each event", low=0)
     progress: bool = setting(True, "tasks report their progress; otherwise contracts are timeouts")
     adopt: Literal["better", "always"] = setting(
-        "better", "adopt plans that promise an earlier end; or all, as in the paper"
+        "better",
+        "better: adopt only plans with an earlier expected end; always: all, as in the paper",
     )
 
 
 class Hybrid:
     """Replan the rest of a workflow at each event, and migrate tasks that break their contracts.
 
-    Good for machines whose load changes, and for workflows with loops. Where nothing changes it
-    equals the static algorithm, at a higher cost. A task that migrates starts from the beginning.
-    Cost: one or two static plans for each event, or for each interval. R. Prodan, T. Fahringer:
-    Dynamic scheduling of scientific workflow applications on the grid: a case study. SAC 2005,
-    section 5.
+    Good for machines whose load changes, and for workflows with loops. If nothing changes, it
+    returns the plan of the static algorithm at a higher cost. A task that migrates starts from the
+    beginning. Cost: one or two static plans for each event, or for each interval. R. Prodan, T.
+    Fahringer: Dynamic scheduling of scientific workflow applications on the grid: a case study. SAC
+    2005, section 5.
     """
 
     kind: ClassVar[Kind] = "dynamic"

@@ -206,10 +206,11 @@ class Lazy:
 class MasterSlave:
     """Send the next ready task of each layer to the next idle processor (M-S).
 
-    Good for parameter sweeps on shared, unpredictable machines: nothing needs to be known. Not good
-    where a long task waits for a few tasks of a large layer: these run in their order. Cost: tasks
-    x ready tasks. T. Ma, R. Buyya: Critical-path and priority based algorithms for scheduling
-    workflows with parameter sweep tasks on global grids. SBAC-PAD 2005, section III-B.
+    Good for parameter sweeps on shared, unpredictable machines, because it needs no estimates. Not
+    good if a long task waits for a few tasks of a large layer, because the tasks of a layer run in
+    their order. Cost: tasks x ready tasks. T. Ma, R. Buyya: Critical-path and priority based
+    algorithms for scheduling workflows with parameter sweep tasks on global grids. SBAC-PAD 2005,
+    section III-B.
     """
 
     kind: ClassVar[Kind] = "just-in-time"
@@ -253,10 +254,10 @@ class MasterSlave:
 class PriorityMasterSlave(MasterSlave):
     """As M-S, but prefer tasks whose siblings have already ended (pM-S).
 
-    Good for parameter sweeps in which tasks wait for several of the layer above. Equals M-S where
-    each waits for one. Cost: tasks x (tasks + edges). T. Ma, R. Buyya: Critical-path and priority
-    based algorithms for scheduling workflows with parameter sweep tasks on global grids. SBAC-PAD
-    2005, section III-B.
+    Good for parameter sweeps in which tasks wait for several of the layer above. It equals M-S if
+    each task waits for only one. Cost: tasks x (tasks + edges). T. Ma, R. Buyya: Critical-path and
+    priority based algorithms for scheduling workflows with parameter sweep tasks on global grids.
+    SBAC-PAD 2005, section III-B.
     """
 
     name: ClassVar[str] = "pm-s"

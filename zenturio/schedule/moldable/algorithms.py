@@ -43,10 +43,10 @@ from zenturio.settings.schema import setting
 class CpaSettings:
     queue: Discipline = setting("fifo", "queue discipline of the cluster")
     until: Literal["best", "balance"] = setting(
-        "best", "grow until plans cannot improve; balance: as published"
+        "best", "when to stop adding nodes: best: when plans cannot improve; balance: as published"
     )
     polish: int | None = setting(
-        None, "plays of the queue to improve the result; auto: about 0.3 s", low=0
+        None, "number of queue simulations that improve the result; auto: about 0.3 s", low=0
     )
 
 
@@ -57,9 +57,9 @@ class Cpa:
     moldable-global weighs it. Cost: tasks x nodes steps, each a walk over the workflow: a second
     for a thousand tasks, half a minute for ten thousand; as published, a third of that. A.
     Radulescu, A. van Gemund: A low-cost approach towards mixed task and data parallel scheduling.
-    ICPP 2001. As published: until=balance polish=0. By default it continues beyond the balance,
-    takes the best plan on the way, or one that gives all tasks the same number of nodes if that is
-    better, and anneals it.
+    ICPP 2001. As published: until=balance polish=0. By default it continues beyond the balance and
+    takes the best plan found, or a better one that gives all tasks the same number of nodes. It
+    then improves this plan by simulated annealing.
     """
 
     kind: ClassVar[Kind] = "moldable"
@@ -96,11 +96,11 @@ class MoldableFrontSettings:
 class MoldableFront:
     """Find all non-dominated plans, from the shortest to the cheapest, in one run (NSGA-II).
 
-    To see the trade-off before choosing a weight; the plan is the one that alpha selects, and the
-    notes list all. Not the one for the very best plan at one end: cpa and moldable-global search
-    longer there. Cost: generations x population simulations of the queue. K. Deb, A. Pratap, S.
-    Agarwal, T. Meyarivan: A fast and elitist multiobjective genetic algorithm: NSGA-II. IEEE TEC
-    6(2), 2002.
+    Good for seeing the trade-off before you choose a weight. It returns the plan that alpha
+    selects, and the notes list all plans. Not good for the very best plan by one objective: cpa and
+    moldable-global search longer for it. Cost: generations x population simulations of the queue.
+    K. Deb, A. Pratap, S. Agarwal, T. Meyarivan: A fast and elitist multiobjective genetic
+    algorithm: NSGA-II. IEEE TEC 6(2), 2002.
     """
 
     kind: ClassVar[Kind] = "moldable"
@@ -182,10 +182,10 @@ class MoldableLocalSettings(EvolutionSettings):
 class MoldableLocal:
     """Give each task the number of nodes on which it is fastest, regardless of the others.
 
-    Good for small tasks on a cluster of hundreds of nodes, where few wait. Not good where tasks
-    compete: each takes all nodes that make it slightly faster, and the next ones wait. Cost: none;
-    the paper uses a genetic search whose optimum can be read off the tables. M. Jaros, J. Jaros:
-    Performance-cost optimization of moldable scientific workflows. JSSPP 2021, Equation 2.
+    Good for small tasks on a cluster of hundreds of nodes, where few tasks wait. Not good if tasks
+    compete: each task takes all nodes that make it slightly faster, and later tasks wait. Cost:
+    none; the paper uses a genetic search whose optimum can be read off the tables. M. Jaros, J.
+    Jaros: Performance-cost optimization of moldable scientific workflows. JSSPP 2021, Equation 2.
     """
 
     kind: ClassVar[Kind] = "moldable"

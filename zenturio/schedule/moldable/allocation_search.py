@@ -242,7 +242,9 @@ class EvolutionSettings:
 
     queue: Discipline = setting("fifo", "queue discipline of the cluster")
     population: int | None = setting(
-        None, "individuals in a generation; auto: 25 to 150, the more the more tasks", low=2
+        None,
+        "individuals in a generation; auto: 25 to 150, growing with the number of tasks",
+        low=2,
     )
     generations: int = setting(500, "generations, the first one included", low=1)
     selection: Selection = setting("steady", "how parents are chosen by their fitness")
@@ -274,7 +276,7 @@ class GuidedSettings(EvolutionSettings):
     alpha: float = setting(0.5, "weight of the makespan; the rest is that of cost", low=0, high=1)
     seeded: bool = setting(True, "start from the results of heuristics such as CPA")
     polish: int | None = setting(
-        None, "plays of the queue to improve the result; auto: about 0.3 s", low=0
+        None, "number of queue simulations that improve the result; auto: about 0.3 s", low=0
     )
 
 

@@ -372,10 +372,10 @@ class _OnlineAlgorithm:
 class Basic(_OnlineAlgorithm):
     """Send each ready task at once to where it finishes first, even if it queues there (BASIC).
 
-    The baseline: no priorities, servers run tasks in the order of arrival. Not good for use with
-    other workflows: slowdowns are as long as the queues. Cost: tasks x processors. R. Bolze, F.
-    Desprez, B. Isnard: Evaluation of online multi-workflow heuristics based on list-scheduling
-    algorithms. GWENDIA L3.3 (ANR-06-MDCA-009).
+    The baseline: no priorities, servers run tasks in the order of arrival. Not good if workflows
+    share machines: slowdowns grow with the queues. Cost: tasks x processors. R. Bolze, F. Desprez,
+    B. Isnard: Evaluation of online multi-workflow heuristics based on list-scheduling algorithms.
+    GWENDIA L3.3 (ANR-06-MDCA-009).
     """
 
     policy = "basic"
@@ -384,11 +384,11 @@ class Basic(_OnlineAlgorithm):
 class GHeft(_OnlineAlgorithm):
     """Run the task with the greatest upward rank of all workflows first (G-HEFT).
 
-    Minimises the end of all, as if they were one workflow. Not good while workflows keep arriving:
-    young ones have high ranks and starve those that are nearly done; its slowdowns were the worst
-    of all. Cost: tasks x (active workflows + processors). R. Bolze, F. Desprez, B. Isnard:
-    Evaluation of online multi-workflow heuristics based on list-scheduling algorithms. GWENDIA L3.3
-    (ANR-06-MDCA-009).
+    It minimises the end of all workflows, as if they were one. Not good while workflows keep
+    arriving: young ones have high ranks and starve those that are nearly done; its slowdowns were
+    the worst of all. Cost: tasks x (active workflows + processors). R. Bolze, F. Desprez, B.
+    Isnard: Evaluation of online multi-workflow heuristics based on list-scheduling algorithms.
+    GWENDIA L3.3 (ANR-06-MDCA-009).
     """
 
     policy = "g-heft"
@@ -421,10 +421,10 @@ class AgingExp(_OnlineAlgorithm):
 class Fcfs(_OnlineAlgorithm):
     """First come, first served: the earliest workflow may use all that it can (FCFS).
 
-    Easy to explain and to promise. Not good for small workflows among large ones: they wait as
-    long, and suffer most. Cost: tasks x (active workflows + processors). R. Bolze, F. Desprez, B.
-    Isnard: Evaluation of online multi-workflow heuristics based on list-scheduling algorithms.
-    GWENDIA L3.3 (ANR-06-MDCA-009).
+    Easy to explain to users. Not good for small workflows among large ones: they wait as long as
+    the large ones, so their slowdown is greatest. Cost: tasks x (active workflows + processors). R.
+    Bolze, F. Desprez, B. Isnard: Evaluation of online multi-workflow heuristics based on
+    list-scheduling algorithms. GWENDIA L3.3 (ANR-06-MDCA-009).
     """
 
     policy = "fcfs"

@@ -140,8 +140,8 @@ class RoundRobin:
 class RandomScheduler:
     """Place each task on a random processor that can run it.
 
-    A baseline: an algorithm that does not beat it has learnt nothing. Not good for real runs. Cost:
-    one step for each task. Folklore.
+    A baseline that every useful algorithm should beat. Not good for real runs. Cost: one step for
+    each task. Folklore.
     """
 
     kind: ClassVar[Kind] = "static"

@@ -45,13 +45,13 @@ class HeftBudgetSettings:
 class HeftBudget:
     """Place tasks as HEFT, each on the processor that its share of a budget can pay (BHEFT).
 
-    What is left of the budget when all other tasks cost the mean is shared by cost. Good for
-    clouds, with --budget. Started periods are counted as they are: a machine that is paid until the
-    end of an hour costs nothing more. As that leaves money, the plan is made again for larger
-    budgets, as long as it keeps the one that is set; the plans of HEFT and of least cost are tried,
-    too. Cost: some times that of HEFT, times the machines. W. Zheng, R. Sakellariou:
-    Budget-deadline constrained workflow planning for admission control. Journal of Grid Computing
-    11(4), 2013.
+    Each task may cost its mean cost, plus a share of the spare budget in proportion to that cost.
+    Good for clouds, with --budget. Costs are charged by billing period: once an hour is paid,
+    further tasks on that machine in the same hour are free. Because this saves money, the algorithm
+    also plans with larger budgets, as long as the plan costs no more than the given one, and tries
+    the plans of HEFT and of least cost. Cost: several times that of HEFT, times the machines. W.
+    Zheng, R. Sakellariou: Budget-deadline constrained workflow planning for admission control.
+    Journal of Grid Computing 11(4), 2013.
     """
 
     kind: ClassVar[Kind] = "static"
@@ -128,13 +128,13 @@ class IcPcpSettings:
 class IcPcp:
     """Put critical paths on the cheapest machines that keep a deadline (IC-PCP).
 
-    From the end of the workflow back, each path of tasks that are not placed goes as a whole onto
-    the cheapest processor with which the deadline is kept. Unlike in the paper, tasks that have
-    their place may still start later. Good for clouds, with --deadline: it looks for a low cost and
-    nothing else. Where a path fits nowhere, it goes where all ends first; if the plan then ends
-    late, it is made again with a shorter deadline. Not good for thousands of tasks. Cost: paths x
-    processors x edges. S. Abrishami, M. Naghibzadeh, D. Epema: Deadline-constrained workflow
-    scheduling algorithms for Infrastructure as a Service clouds. FGCS 29(1), 2013.
+    Working back from the end of the workflow, it places each path of unplaced tasks as a whole on
+    the cheapest processor that keeps the deadline. Unlike in the paper, placed tasks may still
+    start later. Good for clouds, with --deadline: it minimises only the cost. If a path fits on no
+    processor, it goes to the one where the workflow ends first. It also plans with shorter
+    deadlines, in case a plan ends late. Not good for thousands of tasks. Cost: paths x processors x
+    edges. S. Abrishami, M. Naghibzadeh, D. Epema: Deadline-constrained workflow scheduling
+    algorithms for Infrastructure as a Service clouds. FGCS 29(1), 2013.
     """
 
     kind: ClassVar[Kind] = "static"

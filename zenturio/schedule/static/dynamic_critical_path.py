@@ -23,9 +23,9 @@ class Dcp:
     """Place the task with the least slack where it and its critical child start first (DCP).
 
     Good for graphs with much communication and equal machines: it keeps tasks that communicate
-    together. The processors are those of the platform; the paper uses as many as it likes. Not good
-    for wide graphs of thousands of tasks: all times are recomputed after each step. Cost: tasks x
-    (tasks + edges + processors). Y.-K. Kwok, I. Ahmad: Dynamic critical-path scheduling: an
+    together. It uses the processors of the platform; in the paper their number is unlimited. Not
+    good for wide graphs of thousands of tasks: all times are recomputed after each step. Cost:
+    tasks x (tasks + edges + processors). Y.-K. Kwok, I. Ahmad: Dynamic critical-path scheduling: an
     effective technique for allocating task graphs to multiprocessors. IEEE TPDS 7(5), 1996.
     """
 

@@ -214,7 +214,9 @@ class GeneticSchedulerSettings:
     seconds: float | None = setting(None, "time limit; with it, runs may differ", low=0)
     population: int = setting(40, "plans in the population", low=2)
     mutation: float = setting(0.5, "chance of each further move in a child", low=0, high=0.9)
-    tries: int = setting(20, "failed moves of critical tasks that end a local search", low=0)
+    tries: int = setting(
+        20, "number of failed moves of critical tasks that ends a local search", low=0
+    )
     objective: str = setting("makespan", f"what is made best: {', '.join(METRICS)}")
     islands: int = setting(
         1,
@@ -397,11 +399,16 @@ class Ga2005Settings:
     mutation: float = setting(0.001, "mutation probability of a gene", low=0, high=1)
     generations: int = setting(500, "maximum generation", low=1)
     steady: float = setting(
-        20.0, "steady state: ends after so many % of them without improvement", low=0, high=100
+        20.0,
+        "steady state: stop after this percentage of generations without improvement",
+        low=0,
+        high=100,
     )
     scaling: float = setting(2.0, "fitness scaling factor; 1: off", low=1)
-    elitist: bool = setting(True, "whether the best individual lives on")
-    const: float = setting(1.0, "Const of the fitness Const - T, in worst plans seen", low=1)
+    elitist: bool = setting(True, "whether the best individual survives")
+    const: float = setting(
+        1.0, "Const of the fitness Const - T, as a multiple of the worst makespan seen", low=1
+    )
 
 
 @dataclass(frozen=True)

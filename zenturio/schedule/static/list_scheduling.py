@@ -191,11 +191,11 @@ class Heft:
     """Place tasks by upward rank, each where it finishes first, also in idle gaps (HEFT).
 
     Good for nearly every workflow, and the one to try first: usually the best of the list
-    heuristics. Not good where a few tasks dominate and machines are specialised: each task takes
-    what is best for itself, which cost 12% on average over the optimum of 24 such instances. Cost:
-    tasks x processors; a million tasks on 300 processors take seconds. H. Topcuoglu, S. Hariri,
-    M.-Y. Wu: Performance-effective and low-complexity task scheduling for heterogeneous computing.
-    IEEE TPDS 13(3), 2002.
+    heuristics. Not good if a few tasks dominate and machines are specialised: each task takes the
+    processor that is best for itself. On 24 such instances, plans were on average 12% longer than
+    the optimum. Cost: tasks x processors; a million tasks on 300 processors take seconds. H.
+    Topcuoglu, S. Hariri, M.-Y. Wu: Performance-effective and low-complexity task scheduling for
+    heterogeneous computing. IEEE TPDS 13(3), 2002.
     """
 
     kind: ClassVar[Kind] = "static"
@@ -222,11 +222,11 @@ TIE_TOLERANCE = 1e-9
 class Cpop:
     """Run the critical path on its best processor, and the other tasks around it (CPOP).
 
-    Good for workflows with one long path whose data are large: they never leave a processor. Not
-    good where many paths are about equally long, nor where the tasks of the path are fastest on
-    different machines: HEFT is better there, as it usually is. Cost: that of HEFT. H. Topcuoglu, S.
-    Hariri, M.-Y. Wu: Performance-effective and low-complexity task scheduling for heterogeneous
-    computing. IEEE TPDS 13(3), 2002.
+    Good for workflows with one long path and large data, which stay on one processor. Not good if
+    many paths are about equally long, or if the tasks of the path are fastest on different
+    machines: HEFT is better then, as it usually is. Cost: that of HEFT. H. Topcuoglu, S. Hariri,
+    M.-Y. Wu: Performance-effective and low-complexity task scheduling for heterogeneous computing.
+    IEEE TPDS 13(3), 2002.
     """
 
     kind: ClassVar[Kind] = "static"
@@ -287,11 +287,11 @@ def _processor_of(problem: Problem, path: list[int]) -> int:
 class Peft:
     """Place each task where its finish time plus its optimistic cost is least (PEFT).
 
-    Good for specialised machines: it knows what a choice costs the tasks that follow. Not good for
-    a million tasks, as the table has a number for each task on each processor; nor for large data
-    and much work on few processors, as its forecast ignores queues. Cost: edges x processors, in
-    time and memory. H. Arabnejad, J. G. Barbosa: List scheduling algorithm for heterogeneous
-    systems by an optimistic cost table. IEEE TPDS 25(3), 2014.
+    Good for specialised machines: it considers the effect of a choice on later tasks. Not good for
+    a million tasks, because its table has an entry for each task on each processor. Not good for
+    large data and much work on few processors, because its estimate ignores queues. Cost: edges x
+    processors, in time and memory. H. Arabnejad, J. G. Barbosa: List scheduling algorithm for
+    heterogeneous systems by an optimistic cost table. IEEE TPDS 25(3), 2014.
     """
 
     kind: ClassVar[Kind] = "static"

@@ -88,8 +88,14 @@ class MoheftSettings:
     seconds: float | None = setting(
         None, "time limit of the evolution, in place of generations; runs may differ", low=0.1
     )
-    deadline: float | None = setting(None, "the best by the second objective until then", low=0)
-    budget: float | None = setting(None, "the shortest plan that costs no more", low=0)
+    deadline: float | None = setting(
+        None,
+        "return the plan that ends in these seconds and is best by the second objective",
+        low=0,
+    )
+    budget: float | None = setting(
+        None, "return the shortest plan that costs no more than this", low=0
+    )
 
 
 class Moheft:
@@ -97,10 +103,11 @@ class Moheft:
 
     MOHEFT extends some partial plans, task by task, by each processor, and keeps those that are not
     dominated and least crowded. An evolutionary search of placements (NSGA-II) goes on from there.
-    The notes have the front. Returned is its shortest plan; with a deadline or a budget the best
-    that keeps it. Good for clouds, where time has a price. Not good for thousands of tasks. Cost:
-    tasks x width x processors, then population x generations x edges. J. Durillo, R. Prodan:
-    Multi-objective workflow scheduling in Amazon EC2. Cluster Computing 17(2), 2014.
+    The notes have the front. The algorithm returns the shortest plan of the front, or with a
+    deadline or a budget the best plan that keeps it. Good for clouds, where machine time has a
+    price. Not good for thousands of tasks. Cost: tasks x width x processors, then population x
+    generations x edges. J. Durillo, R. Prodan: Multi-objective workflow scheduling in Amazon EC2.
+    Cluster Computing 17(2), 2014.
     """
 
     kind: ClassVar[Kind] = "static"
