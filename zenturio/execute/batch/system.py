@@ -61,7 +61,7 @@ class BatchOptions:
     grace: float = setting(30.0, "seconds to wait for an outcome after its job has ended", low=0)
     patience: float = setting(
         60.0,
-        "seconds for a command of the batch system to answer, before it is asked again",
+        "timeout of a command of the batch system, in seconds; then zen tries it again",
         low=1,
     )
 

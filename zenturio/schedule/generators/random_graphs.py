@@ -153,7 +153,7 @@ class ForkJoin(_RandomGraph):
 
 @dataclass(frozen=True)
 class SeriesParallel(_RandomGraph):
-    """Series-parallel: tasks inserted into an edge or parallel to it, at random, from one edge."""
+    """Series-parallel: from one edge, each task is inserted into or parallel to an edge."""
 
     tasks: int = setting(100, "tasks", low=2, high=1_000_000)
     parallel: float = setting(

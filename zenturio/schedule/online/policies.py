@@ -445,11 +445,12 @@ class Srpt(_OnlineAlgorithm):
 class Foft(_OnlineAlgorithm):
     """Run the workflow with the greatest expected slowdown first: finish-time fairness (FOFT).
 
-    The slowdown is the one it would have if only its remaining tasks ran from now on, relative to
-    its makespan alone. With aging-exp it is the fairest; its mean is second to srpt's. Not good for
-    streams of huge workflows: the rest of each is planned again at each event. Cost: events x
-    active tasks x processors. R. Bolze, F. Desprez, B. Isnard: Evaluation of online multi-workflow
-    heuristics based on list-scheduling algorithms. GWENDIA L3.3 (ANR-06-MDCA-009).
+    The expected slowdown of a workflow assumes that only its remaining tasks run from now on; it is
+    relative to the makespan of the workflow alone. foft and aging-exp are the fairest; the mean
+    slowdown of foft is second to that of srpt. Not good for streams of huge workflows: the rest of
+    each is planned again at each event. Cost: events x active tasks x processors. R. Bolze, F.
+    Desprez, B. Isnard: Evaluation of online multi-workflow heuristics based on list-scheduling
+    algorithms. GWENDIA L3.3 (ANR-06-MDCA-009).
     """
 
     policy = "foft"

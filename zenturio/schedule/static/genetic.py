@@ -234,16 +234,16 @@ _ISLAND_SEEDS = 7_919
 class GeneticScheduler:
     """Evolve plans that start from the list heuristics and are locally improved (memetic GA).
 
-    It evolves the order of tasks as well as their processors. Each child has its tasks shifted late
-    and then early (justification), and its critical tasks moved, before it is evaluated. The result
-    is never worse than HEFT. Stops when the lower bound is reached (notes: bound), or after the
-    given evaluations; the same seed gives the same plan. For another objective, placements are
-    crossed and mutated without local search, from the same heuristics and the plan of least cost;
-    of plans with equal objectives, the shortest is best. Islands share the evaluations and evolve
-    in threads, or at a place (zen schedule --islands-on); their number, not that of the cores,
-    decides which plan is found (notes: speedup_measured, and speedup_predicted for a processor
-    each). Good for every workflow whose plan is worth a second. Not good for a million tasks: use
-    heft. Cost: evaluations x (edges + tasks x later tasks on their processor).
+    It evolves the order of tasks as well as their processors. Before a child is evaluated, its
+    tasks are shifted late and then early (justification), and its critical tasks are moved. The
+    result is never worse than HEFT. Stops when the lower bound is reached (notes: bound), or after
+    the given evaluations; the same seed gives the same plan. For another objective, it crosses and
+    mutates placements without local search, starting from the same heuristics and the cheapest
+    plan; of plans with equal objectives, it prefers the shortest. Islands share the evaluations and
+    evolve in threads, or at a place (zen schedule --islands-on); the plan depends on their number,
+    not on the number of cores (notes: speedup_measured, and speedup_predicted with a processor for
+    each island). Good for every workflow whose plan is worth a second. Not good for a million
+    tasks: use heft. Cost: evaluations x (edges + tasks x later tasks on their processor).
     """
 
     kind: ClassVar[Kind] = "static"

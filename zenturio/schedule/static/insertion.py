@@ -216,11 +216,11 @@ class TabuSettings:
 class Tabu:
     """Move tasks of the critical path into the best gap of any machine (tabu search).
 
-    It begins with the best plan of the list heuristics, and never returns a longer one. A task that
-    moved may not return for some moves; when nothing improves, a few tasks of the best plan move at
-    random. Good for up to some thousand tasks, above all with much data, where it needs a tenth of
-    the time of ga for the same plan. Where tasks share cores and memory, a gap is a span of time in
-    which the task has room beside others. Cost: moves x (tasks + edges + processors). M.
+    It begins with the best plan of the list heuristics, and never returns a longer one. A moved
+    task may not return for some moves; when nothing improves, a few tasks of the best plan move at
+    random. Good for up to some thousand tasks, especially with much data: there it needs a tenth of
+    the time of ga for the same plan. If tasks share cores and memory, a gap is a period in which
+    the free resources suffice for the task. Cost: moves x (tasks + edges + processors). M.
     Mastrolilli, L. M. Gambardella: Effective neighbourhood functions for the flexible job shop
     problem. Journal of Scheduling 3(1), 2000.
     """

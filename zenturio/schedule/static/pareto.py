@@ -101,12 +101,12 @@ class MoheftSettings:
 class Moheft:
     """Find plans that are best for several goals: a front by MOHEFT, then by evolution.
 
-    MOHEFT extends some partial plans, task by task, by each processor, and keeps those that are not
-    dominated and least crowded. An evolutionary search of placements (NSGA-II) goes on from there.
-    The notes have the front. The algorithm returns the shortest plan of the front, or with a
-    deadline or a budget the best plan that keeps it. Good for clouds, where machine time has a
-    price. Not good for thousands of tasks. Cost: tasks x width x processors, then population x
-    generations x edges. J. Durillo, R. Prodan: Multi-objective workflow scheduling in Amazon EC2.
+    MOHEFT keeps several partial plans. For each task, it extends them by each processor, and keeps
+    the non-dominated and least crowded plans. An evolutionary search of placements (NSGA-II) then
+    improves them. The notes have the front. The algorithm returns the shortest plan of the front,
+    or with a deadline or a budget the best plan that keeps it. Good for clouds, where machine time
+    has a price. Not good for thousands of tasks. Cost: tasks x width x processors, then population
+    x generations x edges. J. Durillo, R. Prodan: Multi-objective workflow scheduling in Amazon EC2.
     Cluster Computing 17(2), 2014.
     """
 

@@ -65,16 +65,15 @@ class Portfolio:
 
     With a limit (zen schedule --within 10s), the list algorithms start it, tabu searches on all
     cores improve their plans, and from two seconds on CP-SAT goes on: first with all of a small
-    workflow, then with one neighbourhood of the best plan after the other. Where no data pass
-    between tasks, or transfers hold machines, ga goes before tabu. Where transfers share links
-    (capacity, network), plans are played, and the one that is shortest then is returned, with its
-    time (notes: played). Without OR-Tools (extra exact), searches start again with other seeds.
-    Never worse than a list algorithm (for up to 5000 tasks; dcp and xdcp up to 500; beyond 100
-    tasks, those for which there is time). With a limit, runs may differ. Good for every workflow
-    whose plan is worth the time. Not good for a million tasks: use heft. Cost: the time limit;
-    without it that of ga and tabu. The parts have their own sources; the neighbourhoods follow P.
-    Shaw: Using constraint programming and local search methods to solve vehicle routing problems.
-    CP 1998.
+    workflow, then with one neighbourhood of the best plan after the other. If no data pass between
+    tasks, or if transfers occupy machines, ga runs before tabu. If transfers share links (capacity,
+    network), the plans are simulated, and the one with the shortest simulated time is returned
+    (notes: played). Without OR-Tools (extra exact), searches restart with other seeds. Never worse
+    than a list algorithm (for up to 5000 tasks; dcp and xdcp up to 500; beyond 100 tasks, those for
+    which there is time). With a limit, runs may differ. Good for every workflow whose plan is worth
+    the time. Not good for a million tasks: use heft. Cost: the time limit; without it that of ga
+    and tabu. The parts have their own sources; the neighbourhoods follow P. Shaw: Using constraint
+    programming and local search methods to solve vehicle routing problems. CP 1998.
     """
 
     kind: ClassVar[Kind] = "static"
