@@ -148,7 +148,8 @@ def more_urgent_tasks(
 @dataclass(frozen=True)
 class LazySettings:
     by: Literal["end", "time"] = setting(
-        "end", "send a task where it finishes first; time: where it runs shortest, as printed"
+        "end",
+        "end: choose the processor where a task finishes first; time: where it runs shortest, as printed",
     )
 
 

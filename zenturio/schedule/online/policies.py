@@ -397,10 +397,10 @@ class GHeft(_OnlineAlgorithm):
 class Aging(_OnlineAlgorithm):
     """As g-heft, but ranks grow linearly with age (aging G-HEFT).
 
-    A rank is multiplied by 1 + age / makespan alone. Milder than g-heft, but most workflows still
-    end late and together; aging-exp is better. Cost: tasks x (active workflows + processors). R.
-    Bolze, F. Desprez, B. Isnard: Evaluation of online multi-workflow heuristics based on
-    list-scheduling algorithms. GWENDIA L3.3 (ANR-06-MDCA-009).
+    A rank is multiplied by 1 + age / makespan alone. It starves workflows less than g-heft, but
+    most still end late and together; aging-exp is better. Cost: tasks x (active workflows +
+    processors). R. Bolze, F. Desprez, B. Isnard: Evaluation of online multi-workflow heuristics
+    based on list-scheduling algorithms. GWENDIA L3.3 (ANR-06-MDCA-009).
     """
 
     policy = "aging"
