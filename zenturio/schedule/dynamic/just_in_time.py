@@ -149,7 +149,7 @@ def more_urgent_tasks(
 class LazySettings:
     by: Literal["end", "time"] = setting(
         "end",
-        "end: choose the processor where a task finishes first; time: where it runs shortest, as printed",
+        "end: send a task where it finishes first; time: where it runs shortest, as printed",
     )
 
 
