@@ -10,7 +10,7 @@ from zenturio.cli.main import app
 PAGE = Path(__file__).parents[2] / "docs" / "commands.md"
 HEAD = """# The commands
 
-What `zen VERB --help` says, for reading at a stretch. `zenturio` is the same program as `zen`.
+The output of `zen VERB --help` for all verbs, on one page. `zenturio` is the same program as `zen`.
 
 Each verb also takes these options, before or after its name:
 
@@ -20,9 +20,10 @@ Each verb also takes these options, before or after its name:
 | `--log-file FILE` | Append all log lines, of every level, to FILE. |
 
 `ZENTURIO_LOG=info` (or `debug`) does the same as `-v`; `ZENTURIO_LOG=info,zenturio.record=debug` sets another level for
-one part, and `ZENTURIO_LOG_FILE` names the file. Child processes inherit both, experiments do not. A line has the time in
-UTC, level, logger, process and message; passwords and tokens are replaced by asterisks. Commands that fail, and those
-that log something, keep their last lines in `.zenturio/logs`, at most 10 MiB for all of them; `zen bugreport` collects them.
+one part, and `ZENTURIO_LOG_FILE` names the file. Child processes inherit both variables; experiments do not. A log line
+contains the time in UTC, level, logger, process and message; passwords and tokens are replaced by asterisks. A command
+that fails or logs something writes its last log lines to `.zenturio/logs`. This folder takes at most 10 MiB;
+`zen bugreport` collects its files.
 """
 
 

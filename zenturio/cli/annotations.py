@@ -53,7 +53,10 @@ def check(
         ),
     ] = False,
     fix: Annotated[
-        bool, typer.Option("--fix", help="With --trace: add USE directives for them to the file.")
+        bool,
+        typer.Option(
+            "--fix", help="With --trace: add USE directives for these files and programs."
+        ),
     ] = False,
     trust: Trust = False,  # noqa: ARG001 - its callback does it
     json: Json = False,
@@ -61,9 +64,10 @@ def check(
     """Check the directives for mistakes.
 
     Certain mistakes are errors, likely ones are warnings; all are shown at once. A sample of the
-    experiments is generated as zen run would do it, so whatever zen run would refuse is an error.
-    Nothing is executed without --trace, which runs the first point in a temporary folder, and lists
-    files and programs that it uses without declaring them, and files that it writes elsewhere.
+    experiments is generated as zen run would do it, so everything that zen run would refuse is an
+    error. Nothing is executed without --trace. With --trace, the first point runs in a temporary
+    folder; zen check lists the files and programs that it uses without declaring them, and the
+    files that it writes elsewhere.
 
     Examples: zen check matmul.c; zen check . --json; zen check matmul.c --show; zen check . --trace
     --fix
@@ -145,7 +149,7 @@ def space(
     """Show the parameters and how many points they make.
 
     Lists each parameter with its values, and each constraint with the number of points that it
-    removes. What cannot be counted in time is shown as unknown.
+    removes. Numbers that cannot be counted within the time limit are shown as unknown.
 
     Examples: zen space matmul.c; zen space . -P 'n={1,2}' --json
     """
@@ -161,7 +165,9 @@ def space(
 
 def expand(
     paths: Paths,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write into.")],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FOLDER", help="Folder to write into.")
+    ],
     limit: Limit = None,
     sample: Sample = None,
     seed: Annotated[int, typer.Option(help="Random seed of --sample.")] = 0,
@@ -196,7 +202,7 @@ def expand(
 
 def init(
     language: Annotated[
-        str | None, typer.Argument(help="Programming language; without it, list them.")
+        str | None, typer.Argument(help="Programming language; default: list the languages.")
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="File to write.")] = None,
 ) -> None:

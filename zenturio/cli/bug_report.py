@@ -54,7 +54,9 @@ def add_to(app: typer.Typer) -> None:
 def bugreport(
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="FILE", help="Write FILE instead of a dated one."),
+        typer.Option(
+            "--out", "-o", metavar="FILE", help="File to write; default: a name with the date."
+        ),
     ] = None,
     db: Database = None,
     json: Json = False,

@@ -50,19 +50,28 @@ def plot(
             "sensitivity; for hosts and times: gantt; or one of a plug-in.",
         ),
     ] = "line",
-    x: Annotated[str, typer.Option("--x", help="Column along the x axis.")] = "",
+    x: Annotated[str, typer.Option("--x", metavar="COLUMN", help="Column along the x axis.")] = "",
     y: Annotated[
-        str, typer.Option("--y", help="Column along the y axis; default: the objective.")
+        str,
+        typer.Option(
+            "--y", metavar="COLUMN", help="Column along the y axis; default: the objective."
+        ),
     ] = "",
-    z: Annotated[str, typer.Option("--z", help="Metric of a heatmap or surface.")] = "",
+    z: Annotated[
+        str, typer.Option("--z", metavar="METRIC", help="Metric of a heatmap or surface.")
+    ] = "",
     objective: Annotated[
         str,
         typer.Option(
             metavar="'MINIMIZE expr'", help="Objectives of a search chart; default: the study's."
         ),
     ] = "",
-    color: Annotated[str, typer.Option("--color", help="Column for the colours.")] = "",
-    facet: Annotated[str, typer.Option(help="Column with one panel for each value.")] = "",
+    color: Annotated[
+        str, typer.Option("--color", metavar="COLUMN", help="Column for the colours.")
+    ] = "",
+    facet: Annotated[
+        str, typer.Option(metavar="COLUMN", help="Column with one panel for each value.")
+    ] = "",
     free: Annotated[
         str, typer.Option(metavar="y", help="Give each panel a y axis of its own.")
     ] = "",
@@ -93,14 +102,16 @@ def plot(
             metavar="a,b", help="Parameters of a parallel, slice, importance or dependence chart."
         ),
     ] = "",
-    title: Annotated[str, typer.Option(help="Title of the chart; default: what it shows.")] = "",
+    title: Annotated[
+        str, typer.Option(help="Title of the chart; default: a description of its contents.")
+    ] = "",
     where: Where = None,
     query: Annotated[
         str,
         typer.Option(
             metavar="SELECT...",
-            help="Draw the result of SQL, or of a FILE.sql, instead of a study; default of x and y:"
-            " its first columns.",
+            help="Draw the result of SQL, or of a FILE.sql, instead of a study; --x and --y "
+            "default to its first columns.",
         ),
     ] = "",
     tables: Tables = None,
@@ -182,7 +193,7 @@ def report(
 ) -> None:
     """Export a report with its charts as one file.
 
-    A chart is a line of its own with its address in zen portal:
+    In the Markdown file, a chart is a line with the address of the chart in zen portal:
     ![caption](/chart?study=matmul&kind=line&x=n&y=gflops)
 
     Example: zen report reports/solvers.md -o solvers.pdf
@@ -221,8 +232,8 @@ def scaling(
         str,
         typer.Option(
             metavar="WORK",
-            help="Weak scaling: the work of a point, such as n or 'n ** 3'; points with as much "
-            "work for each of PARAM make a curve.",
+            help="Weak scaling: the work of a point, such as n or 'n ** 3'; points with the same "
+            "work per unit of PARAM form a curve.",
         ),
     ] = "",
     by: Annotated[

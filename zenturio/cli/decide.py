@@ -24,14 +24,14 @@ Blocks = Annotated[
     typer.Option("--repeat", metavar="8:50", help="Smallest and largest number of blocks."),
 ]
 Warmup = Annotated[
-    bool, typer.Option(help="Run one block first that does not count; --no-warmup leaves it out.")
+    bool, typer.Option(help="Run one block first and discard it; --no-warmup skips this block.")
 ]
 Settle = Annotated[
     bool,
     typer.Option(
         "--settle",
-        help="Run each version once, uncounted, before each run that counts: against runs that"
-        " disturb the next one.",
+        help="Run each version once and discard the run before each measured run, in case runs "
+        "disturb the next one.",
     ),
 ]
 TimeBudget = Annotated[
@@ -39,11 +39,12 @@ TimeBudget = Annotated[
     typer.Option(
         "--budget",
         metavar="10min",
-        help="Time after which no further block begins; what is not decided by then is unclear.",
+        help="Time after which no further block begins; points without a verdict by then are "
+        "unclear.",
     ),
 ]
 MetricName = Annotated[
-    str | None, typer.Option(help="Metric to judge by; default: that of the objective, or wtime.")
+    str | None, typer.Option(help="Metric to compare; default: that of the objective, or wtime.")
 ]
 
 
@@ -109,7 +110,10 @@ def compare(
     warmup: Warmup = True,
     settle: Settle = False,
     margin: Annotated[
-        str, typer.Option(metavar="2%", help="Ratios within this margin are the same.")
+        str,
+        typer.Option(
+            metavar="2%", help="Versions whose ratio is within this margin count as the same."
+        ),
     ] = "2%",
     db: Database = None,
     trust: options.Trust = False,  # noqa: ARG001 - its callback does it
@@ -117,13 +121,13 @@ def compare(
 ) -> None:
     """Compare two versions or studies, point by point.
 
-    A verdict needs runs that were next to each other in random order. --run makes them: blocks
-    of both versions, one experiment at a time, until each point and all together have a verdict.
-    NAME@VERSION is run from its recorded files, --commit from Git, without touching the checkout.
-    An interrupted comparison is resumed by the same command. Recorded results have verdicts where
-    the versions are values of a parameter of one study with REPEAT, run in blocks. Everything else
-    is unclear (not interleaved), with the ratio as measured. Intervals are corrected for the number
-    of points.
+    A verdict requires runs of both versions side by side in random order. --run makes such runs:
+    blocks of both versions, one experiment at a time, until each point and all points together have
+    a verdict. NAME@VERSION is run from its recorded files, --commit from Git, without touching the
+    checkout. An interrupted comparison is resumed by the same command. Recorded results have a
+    verdict only if the versions are values of a parameter of one study with REPEAT that ran in
+    blocks. All other comparisons are "unclear (not interleaved)" and show the measured ratio.
+    Intervals are corrected for the number of points.
 
     Examples: zen compare matmul@1 matmul --run; zen compare matmul.c --commit HEAD~3 --run; zen
     compare sort sort --where 'version == "old"' --where 'version == "new"'; zen compare before
@@ -185,7 +189,7 @@ def compare(
 def gate(
     study: Annotated[str, typer.Argument(help="Study, annotated file, or folder of a program.")],
     baseline: Annotated[
-        str, typer.Option(metavar="main|NAME@N", help="Commit, branch or version to judge by.")
+        str, typer.Option(metavar="main|NAME@N", help="Commit, branch or version to compare with.")
     ],
     metric: MetricName = None,
     worse: Annotated[
@@ -218,10 +222,10 @@ def gate(
 ) -> None:
     """Fail if the program is worse than a baseline, for CI.
 
-    Runs the present files and the baseline next to each other in random order, in blocks, until
-    it is worse by more than --worse at a point (exit code 7), or at none (exit code 0). Exits
-    with 8 if the blocks of --repeat cannot tell, and with 3 if the program fails. Less of a metric
-    is better unless the objective maximizes it.
+    Runs the current files and the baseline side by side in random order, in blocks, until the
+    program is worse by more than --worse at some point (exit code 7), or at no point (exit code 0).
+    Exits with 8 if the blocks of --repeat do not decide, and with 3 if the program fails. Smaller
+    values of a metric are better unless the objective maximizes it.
 
     Examples: zen gate matmul.c --baseline main --worse 5%; zen gate matmul --baseline matmul@3
     --metric wtime --format markdown; zen gate . --baseline origin/main -o gate.xml -o gate.md
@@ -347,7 +351,7 @@ def noise(
     param: Overrides = None,
     limit: options.Limit = None,
     repeat: Annotated[
-        int, typer.Option("--repeat", min=6, help="Number of blocks that are measured.")
+        int, typer.Option("--repeat", min=6, help="Number of blocks to measure.")
     ] = 20,
     warmup: Warmup = True,
     db: Database = None,
@@ -356,8 +360,8 @@ def noise(
 ) -> None:
     """Show which differences this machine can detect.
 
-    Runs the present files next to themselves, as if they were two versions, and says which
-    difference between two versions 5, 10, 20 and 50 blocks would show.
+    Runs the current files side by side with themselves, as if they were two versions, and reports
+    which difference between two versions 5, 10, 20 and 50 blocks can detect.
 
     Examples: zen noise matmul; zen noise matmul.c --metric ctime --limit 3
     """
@@ -380,7 +384,7 @@ def bisect(
     param: Overrides = None,
     limit: options.Limit = None,
     most: Annotated[
-        int, typer.Option("--most", min=16, help="Largest number of runs at each point.")
+        int, typer.Option("--most", min=16, help="Maximum number of runs at each point.")
     ] = 600,
     budget: TimeBudget = "",
     db: Database = None,
@@ -389,10 +393,10 @@ def bisect(
 ) -> None:
     """Find the commit that changed a metric.
 
-    Runs commits beside the good and the bad one in random order, as often as the noise asks for,
-    and names a commit only if a test against its predecessor confirms it. Exits with 8 if both
-    ends cannot be told apart, or if the runs do not suffice: then it prints the range that is left.
-    Commits that cannot be run are skipped.
+    Runs commits next to the good and the bad one in random order, as often as the noise requires,
+    and reports a commit only if a test against its predecessor confirms the change. Exits with 8 if
+    the good and the bad commit cannot be told apart, or if the runs do not suffice; it then prints
+    the remaining range. Commits that cannot be run are skipped.
 
     Examples: zen bisect matmul --good v1.2 --bad HEAD; zen bisect matmul.c --good HEAD~64 --metric
     ctime --limit 1
@@ -419,22 +423,30 @@ def history(
     study: Annotated[str, typer.Argument(help="Study, annotated file, or folder of a program.")],
     metric: MetricName = None,
     commits: Annotated[
-        int, typer.Option("--commits", "-n", min=1, help="How many of the newest commits.")
+        int,
+        typer.Option(
+            "--commits", "-n", min=1, help="Number of commits, counted back from the newest."
+        ),
     ] = 20,
     last: Annotated[str, typer.Option(metavar="COMMIT", help="The newest commit.")] = "HEAD",
     reference: Annotated[
         str,
         typer.Option(
             metavar="COMMIT",
-            help="Commit beside which each commit runs; default: as before, else the oldest.",
+            help="Commit that each commit is compared with; default: as last time, else the "
+            "oldest.",
         ),
     ] = "",
     param: Overrides = None,
     limit: options.Limit = None,
-    repeat: Annotated[int, typer.Option("--repeat", min=1, help="Blocks of each commit.")] = 5,
+    repeat: Annotated[
+        int, typer.Option("--repeat", min=1, help="Number of blocks for each commit.")
+    ] = 5,
     confirm: Annotated[
         bool,
-        typer.Option("--confirm", help="Measure each change again, beside the commit before."),
+        typer.Option(
+            "--confirm", help="Measure the two commits of each change again, side by side."
+        ),
     ] = False,
     out: Annotated[
         list[Path] | None,
@@ -451,12 +463,12 @@ def history(
 ) -> None:
     """Show a metric over the commits, and where it changed.
 
-    Runs each of the newest commits that touch the files beside one reference commit, those that
-    were measured before not again, and finds changes of the level of the ratio. So a machine that
-    gets slower makes no change.
+    Runs each of the newest commits that touch the files next to one reference commit, and finds
+    where the level of the ratio to the reference changes. So a machine that gets slower causes no
+    change. Commits that were measured before are not run again.
 
-    A change may be chance, or one commit off: --confirm runs both commits of each change next to
-    each other, as zen compare does, and says whether it is there.
+    A change may be chance, or one commit off. --confirm runs the two commits of each change side by
+    side, as zen compare does, and reports whether they differ.
 
     Examples: zen history matmul -n 40; zen history matmul.c --metric ctime -o history.html; zen
     history matmul.c --confirm

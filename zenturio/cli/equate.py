@@ -31,11 +31,11 @@ def equate(
     db: Database = None,
     json: Json = False,
 ) -> None:
-    """Accept the results of a version as those of the present program.
+    """Accept the results of another version for the current program.
 
-    Use it after an edit that cannot change results, such as a comment: nothing is run again.
-    Results are taken over for all points that the present program still has; its own results are
-    kept. zen show prints who accepted a result, and when.
+    Use it after an edit that cannot change results, such as a comment: nothing is run again. The
+    results count for all points that the current program still has. Results of the current program
+    itself are kept. zen show prints who accepted a result, and when.
 
     Examples: zen equate matmul@1; zen equate matmul@1 --undo
     """

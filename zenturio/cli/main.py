@@ -37,7 +37,7 @@ def _version(is_wanted: bool) -> None:
 @app.callback()
 def _options(
     version: bool = typer.Option(  # noqa: ARG001 - its callback does it
-        False, "--version", callback=_version, is_eager=True, help="Print the version and stop."
+        False, "--version", callback=_version, is_eager=True, help="Print the version and exit."
     ),
     verbose: int = typer.Option(
         0, "--verbose", "-v", count=True, show_default=False, help=command_log.VERBOSE_HELP

@@ -48,9 +48,9 @@ def check(
 ) -> None:
     """Check the database for damage.
 
-    Runs the check of the database itself, checks the constraints between tables, and that each
-    artifact exists with its size. --artifacts also verifies contents; --identity computes digests
-    again from the recorded files and values.
+    Runs the integrity check of the database, checks the constraints between tables, and checks that
+    each artifact exists and has its recorded size. --artifacts also verifies contents; --identity
+    computes digests again from the recorded files and values.
 
     Examples: zen db check; zen db check --artifacts; zen db check --identity
     """
@@ -90,7 +90,7 @@ def check(
 def upgrade(db: Database = None, json: Json = False) -> None:
     """Upgrade the database to this version, and keep a copy of it.
 
-    If it is interrupted, repeat the command.
+    If the upgrade is interrupted, repeat the command.
 
     Example: zen db upgrade
     """
@@ -185,7 +185,7 @@ def copy(
 
     All studies, versions, results, logs and the queue are copied, with their numbers; files of
     artifacts stay in the store of their project. Counts and a digest over all values are compared
-    at the end. If it is interrupted, repeat the command. No study may run meanwhile.
+    at the end. If the copy is interrupted, repeat the command. No study may run during the copy.
 
     Examples: zen db copy .zenturio/zenturio.db postgresql:///lab; zen db copy postgresql:///lab
     lab.db
@@ -215,7 +215,7 @@ def salvage(
     target: Annotated[Path, typer.Argument(help="New database to write.")],
     json: Json = False,
 ) -> None:
-    """Copy what can be read of a damaged database into a new one.
+    """Copy the readable part of a damaged database into a new one.
 
     Example: zen db salvage .zenturio/zenturio.db saved.db
     """
@@ -242,7 +242,8 @@ def grant(
     role: Annotated[
         str,
         typer.Option(
-            metavar="NAME", help="Grant reading to this existing role instead of creating one."
+            metavar="NAME",
+            help="Grant read access to this existing role instead of creating a role.",
         ),
     ] = "",
     owner: Annotated[
@@ -281,8 +282,9 @@ def grant(
     roles, give the printed statements to the administrator of the server. To use another login,
     set ZENTURIO_SQL_URL.
 
-    With --owner the database becomes a team's: a group role owns it, and each role gets the rights
-    that it needs. Repeat the command to add a role, then without --owner, and after zen db upgrade.
+    With --owner, a team shares the database: a group role owns it, and each other role gets the
+    rights that it needs. Repeat the command without --owner to add a role, and after zen db
+    upgrade.
 
     Examples: zen db grant; zen db grant --role alice; zen db grant --sql > grant.sql; zen db grant
     --owner lab --writer alice --writer bob --reader carol
@@ -339,8 +341,8 @@ def views(
 ) -> None:
     """List the views that the database offers to other programs, and pin some.
 
-    SQLite keeps the views of pinned studies and of the 100 that were opened last; PostgreSQL keeps
-    all. zen sql and the portal do not need them.
+    SQLite keeps the views of pinned studies and of the 100 studies opened last; PostgreSQL keeps
+    all views. zen sql and the portal do not need these views.
 
     Examples: zen db views; zen db views --pin matmul; zen db views --unpin matmul
     """
@@ -370,7 +372,9 @@ def prune(
         list[str] | None, typer.Argument(metavar="[STUDY]...", help="Studies to remove.")
     ] = None,
     folders: Annotated[bool, typer.Option(help="Also remove kept folders and builds.")] = True,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Remove; without, only show.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Remove; default: only show what can be removed.")
+    ] = False,
     db: Database = None,
     json: Json = False,
 ) -> None:
@@ -413,7 +417,7 @@ def redact(
         bool, typer.Option("--backups", help="Remove backups of the database as well.")
     ] = False,
     yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Remove it; without, only show where it is.")
+        bool, typer.Option("--yes", "-y", help="Remove the secret; default: only show where it is.")
     ] = False,
     db: Database = None,
     json: Json = False,
@@ -421,9 +425,9 @@ def redact(
     """Show where a secret was recorded; remove it with --yes.
 
     Replaces the secret by asterisks in all texts of the database (commands, values, metrics, logs,
-    artifacts, recorded programs), and in the files below .zenturio; who did it, when, and in how
-    many places is recorded. Digests and your own files are not changed. Do not type the secret,
-    because the shell keeps a history: use - or --from-file.
+    artifacts, recorded programs), and in the files below .zenturio. The database records who did
+    this, when, and in how many places. Digests and your own files are not changed. Do not type the
+    secret, because the shell keeps a history: use - or --from-file.
 
     Examples: zen redact --from-file leaked.txt; pass show token | zen redact - --yes --backups
     """

@@ -115,8 +115,8 @@ Budget = Annotated[
     str,
     typer.Option(
         metavar="N|10min",
-        help="Budget of a search: points, time or both. Of a run: its time, which goes to the"
-        " points whose intervals are widest.",
+        help="Budget of a search: points, time or both. Without a search: time, spent on the "
+        "points whose intervals are widest.",
     ),
 ]
 Stop = Annotated[
@@ -131,15 +131,15 @@ LearnFrom = Annotated[
     str,
     typer.Option(
         metavar="STUDY",
-        help="Let results of another version or machine advise the search, such as train@1.",
+        help="Let the search also use results of another version or machine, such as train@1.",
     ),
 ]
 Ordered = Annotated[
     bool,
     typer.Option(
         "--ordered",
-        help="Let a search propose the same points in whichever order results arrive; it knows"
-        " fewer of them when it proposes one.",
+        help="Make a search propose the same points regardless of the order in which results "
+        "arrive; each proposal can then use fewer results.",
     ),
 ]
 Confirm = Annotated[
@@ -147,16 +147,16 @@ Confirm = Annotated[
     typer.Option(
         metavar="N",
         min=0,
-        help="Measure the leading points of a search again, with N runs of its budget: the best of"
-        " many noisy results is a lucky one.",
+        help="Measure the leading points of a search again, with N runs of its budget, because "
+        "the best of many noisy results is partly luck.",
     ),
 ]
 Replay = Annotated[
     str,
     typer.Option(
         metavar="STUDY",
-        help="Repeat the search of this study, with the order of arrival that it recorded, such"
-        " as train@1.",
+        help="Repeat the search of this study, such as train@1, with results arriving in the "
+        "recorded order.",
     ),
 ]
 Objective = Annotated[
@@ -187,8 +187,8 @@ Order = Annotated[
     str,
     typer.Option(
         metavar="blocks|random|sorted",
-        help="Order of the experiments: every point once, shuffled, then again; or all shuffled; "
-        "or each point with all its repeats.",
+        help="Order of the experiments: all points once in random order, then again (blocks); "
+        "all experiments in random order; or each point with all its repeats (sorted).",
     ),
 ]
 Observe = Annotated[

@@ -77,7 +77,7 @@ def check(
 ) -> None:
     """Run a small experiment at a place and report what is wrong.
 
-    Exits with 4 if something is.
+    Exits with 4 if something is wrong.
 
     Examples: zen places check dask; zen places check tls://head:8786
     """
@@ -173,7 +173,7 @@ def hosts(
     ] = False,
     gantt: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Draw which job ran where: .html, .svg or .png."),
+        typer.Option(metavar="FILE", help="Draw a Gantt chart of the jobs: .html, .svg or .png."),
     ] = None,
     digest: Annotated[
         list[str] | None, typer.Option(help="Only jobs whose digest begins with this; repeatable.")
@@ -185,7 +185,7 @@ def hosts(
     """Connect to hosts and show their state.
 
     Speed is in millions of steps per second of a short benchmark, which runs when a host is first
-    contacted. If the host was busy at that time, repeat it with --calibrate.
+    contacted. If the host was busy at that time, repeat the benchmark with --calibrate.
 
     Examples: zen hosts; zen hosts lab.toml --json; zen hosts --events --digest 3f2a; zen hosts
     --gantt jobs.svg

@@ -32,7 +32,7 @@ Spreadsheet = Annotated[
     bool,
     typer.Option(
         "--spreadsheet",
-        help="Put ' before CSV cells that a spreadsheet would compute.",
+        help="Put ' before CSV cells that a spreadsheet would evaluate as formulas.",
     ),
 ]
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="Write to this file.")]
@@ -78,8 +78,8 @@ def results(
             metavar="mean,p90",
             help="Aggregates: mean, min, max, std, count, median, sum, var, sem, iqr, geomean, "
             "p5 ... p99.9 (quantiles), mean_low, mean_high, median_low, median_high (95% "
-            "intervals), tried (experiments that ended, also failed ones); default: median of "
-            "times, mean of others.",
+            "intervals), tried (finished experiments, including failed ones); default: "
+            "median of times, mean of others.",
         ),
     ] = "",
     metric: Annotated[str, typer.Option(metavar="a,b", help="Show these metrics only.")] = "",
@@ -96,8 +96,8 @@ def results(
         bool,
         typer.Option(
             "--repeats",
-            help="A row for each point: repeats, median with its interval, outliers, and why it"
-            " has no more repeats; with --agg mean, mean and standard deviation.",
+            help="Show a row for each point: repeats, median with its interval, outliers, and "
+            "why repeating stopped; with --agg mean: mean and standard deviation.",
         ),
     ] = False,
     format: Annotated[  # noqa: A002 - the option's name
@@ -115,7 +115,8 @@ def results(
     exact: Annotated[
         bool,
         typer.Option(
-            "--exact", help="Count the rows, where else an estimate is shown (of about 39,000)."
+            "--exact",
+            help="Count the rows exactly instead of showing an estimate such as of about 39,000.",
         ),
     ] = False,
     show_sql: Annotated[
@@ -245,7 +246,7 @@ def query_of(text: str, tables: list[str] | None = None) -> str:
 
 def fit(
     study: Study,
-    y: Annotated[str, typer.Option("--y", help="Metric to model.")],
+    y: Annotated[str, typer.Option("--y", metavar="METRIC", help="Metric to model.")],
     x: Annotated[str, typer.Option("--x", metavar="a,b", help="Columns that the formula may use.")],
     by: Annotated[
         str, typer.Option(metavar="a,b", help="Fit one model for each value of these columns.")
@@ -255,7 +256,10 @@ def fit(
     ] = "",
     at: Annotated[
         list[str] | None,
-        typer.Option(metavar="n=4096", help="Predict the metric there; repeat it for each column."),
+        typer.Option(
+            metavar="n=4096",
+            help="Predict the metric at this value; repeat the option for each column.",
+        ),
     ] = None,
     runners_up: Annotated[
         bool, typer.Option("--runners-up", help="Show the best formula of each other kind, too.")
@@ -283,7 +287,7 @@ def fit(
 
     The best formula is the one that predicts held-out points best (cross-validation).
 
-    Intervals of the coefficients are about 95%, and suppose that the formula is right.
+    The 95% intervals of the coefficients are approximate and assume that the formula is right.
 
     Examples: zen fit matmul --y wtime --x n --by threads; zen fit matmul --y wtime --x n --at
     n=4096 --runners-up; zen fit lapw1 --y wtime --x n --as-model lapw1.json
@@ -351,10 +355,10 @@ def extract(
     db: Database = None,
     json: Json = False,
 ) -> None:
-    """Measure metrics again from kept output, without running.
+    """Extract metrics again from kept output, without running anything.
 
-    Use it after a METRIC was changed or added. Kept are the first and last 64 KiB of each stream
-    and the files that OUTPUT names; a metric that is not in them becomes missing.
+    Use it after a METRIC was changed or added. zenturio keeps the first and last 64 KiB of each
+    stream and the files that OUTPUT names. A metric that these do not contain becomes missing.
 
     Examples: zen extract matmul; zen extract matmul --dry-run
     """

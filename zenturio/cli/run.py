@@ -124,11 +124,11 @@ def run(
     """Run the experiments of a study and record their results.
 
     Experiments that have a result are not run again: to resume a study, repeat the command. On
-    another kind of machine, metrics that are not declared EXACT are measured anew, next to the
-    earlier results; --machine any uses these instead. If a place has several kinds of machine, any
-    of them may run a point; --each-machine runs each point on every kind. --again measures
-    everything in a new round, and results show the newest round unless --round names another. An
-    interrupted round is resumed.
+    another kind of machine, metrics that are not declared EXACT are measured again, and the earlier
+    results are kept; --machine any uses the earlier results instead. If a place has several kinds
+    of machine, each point runs on any one of them; --each-machine runs each point on every kind.
+    --again measures everything in a new round, and results show the newest round unless --round
+    names another. An interrupted round is resumed.
 
     Examples: zen run matmul.c; zen run . -j 4 --only failed; zen run model.py --search
     --budget 500; zen run matmul.c --on dask

@@ -62,7 +62,10 @@ def schedule(
         str, typer.Option(help="Scheduling algorithm (default: heft); zen algorithms lists them.")
     ] = "",
     objective: Annotated[
-        str, typer.Option(metavar="METRIC", help="Metric to optimise, if the algorithm can choose.")
+        str,
+        typer.Option(
+            metavar="METRIC", help="Metric to optimise, if the algorithm supports a choice."
+        ),
     ] = "",
     set_: Annotated[
         list[str] | None,
@@ -84,10 +87,14 @@ def schedule(
         ),
     ] = "",
     deadline: Annotated[
-        str, typer.Option(metavar="TIME", help="Take the cheapest plan that ends in this time.")
+        str,
+        typer.Option(
+            metavar="TIME", help="Choose the cheapest plan that finishes within this time."
+        ),
     ] = "",
     budget: Annotated[
-        str, typer.Option(metavar="COST", help="Take the shortest plan that costs no more.")
+        str,
+        typer.Option(metavar="COST", help="Choose the shortest plan that costs no more than this."),
     ] = "",
     islands_on: Annotated[
         str,
@@ -115,8 +122,8 @@ def schedule(
     Prints the metrics of the plan, and a chart of the busy processors over time.
 
     With --islands-on, the populations of ga evolve at a place, such as the hosts of a file, and
-    exchange their best plans. Each step is an experiment there, so few exchanges suit places that
-    start slowly (--set exchanges=4).
+    exchange their best plans. Each step between two exchanges is an experiment at that place. Use
+    few exchanges at places where experiments start slowly (--set exchanges=4).
 
     Examples: zen schedule montage.json --on grid.toml; zen schedule wien2k --on identical:8
     --algorithm ga -o plan.json --gantt plan.html; zen schedule montage.json --on grid.toml --within
@@ -235,8 +242,9 @@ EFFORTS = {"evaluations": "50", "moves": "50", "generations": "2", "effort": "0.
 def warm(json: Json = False) -> None:
     """Compile the scheduling algorithms before their first use.
 
-    Without it, the first plan with each algorithm compiles that algorithm. The code is kept beside
-    the program, or in the user's cache; an administrator runs this once after an installation.
+    Otherwise, the first plan with each algorithm compiles that algorithm. The compiled code is kept
+    beside the program, or in the user's cache. An administrator runs this command once after an
+    installation.
 
     Example: zen warm
     """

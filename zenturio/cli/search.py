@@ -82,11 +82,12 @@ def best(
 
     Points are ranked by the median of their repeats if the objective is a time, else by their mean,
     or by the aggregate that --agg names; separately for each kind of machine. "from" and "to" are
-    the 95% interval of a median, which needs six repeats, or intervals of means that hold for all
-    points at once, beside the standard deviation. The points that may be as good as the best are
-    named. Of a search without repeats whose results scatter, the point that a model of all points
-    expects to be the best is named, too. Columns: used repeats have a value of the objective, ok
-    ones succeeded, tried ones finished. For several objectives, the Pareto front is shown.
+    the 95% interval of a median, which needs six repeats, or intervals of means that hold jointly
+    for all points, shown with the standard deviation. Points that may be as good as the best are
+    listed. For a search without repeats whose results scatter, the point that a model of all points
+    predicts to be the best is also listed. The column "used" counts repeats with a value of the
+    objective, "ok" those that succeeded, "tried" those that finished. For several objectives, the
+    Pareto front is shown.
 
     Examples: zen best matmul -n 5; zen best matmul --where 'threads <= 8'
     """
@@ -171,7 +172,7 @@ def explain(
         typer.Option(
             "--out",
             "-o",
-            help="Chart file: .html, .png, .svg or .pdf; default: the terminal, as for -.",
+            help="Chart file: .html, .png, .svg or .pdf; default, or -: the terminal.",
         ),
     ] = None,
     where: Where = None,
@@ -252,10 +253,11 @@ def sensitivity(
     """Show how much a metric depends on each parameter.
 
     The study must have run the points of a design. After --design saltelli:N, "first" is the share
-    of the variance that goes with a parameter alone, "total" with all its interactions (Sobol'
-    indices). After --design morris:N, "size" is the mean absolute change when that parameter alone
-    changes. Parameters tied by constraints are one factor; Shapley effects divide the variance
-    among them, and after --design lhs:N or sobol:N among all. Intervals are 95%.
+    of the variance that a parameter explains alone, "total" the share with all its interactions
+    (Sobol' indices). After --design morris:N, "size" is the mean absolute change when that
+    parameter alone changes. Parameters tied by constraints count as one factor; Shapley effects
+    divide its variance among them. After --design lhs:N or sobol:N, Shapley effects divide the
+    variance among all parameters. Intervals are 95% intervals.
 
     Examples: zen run model.py --design saltelli:128; zen sensitivity model --metric error
     """
@@ -326,21 +328,26 @@ def _estimate(value: float, interval: "Interval") -> str:
 
 
 def import_study(
-    source: Annotated[str, typer.Argument(metavar="optuna", help="Where the study comes from.")],
+    source: Annotated[
+        str, typer.Argument(metavar="optuna", help="Source of the study: only optuna.")
+    ],
     url: Annotated[
         str, typer.Argument(metavar="sqlite:///FILE", help="Storage of the study, or its path.")
     ],
     study: Annotated[
         str, typer.Option(help="Study to import; default: the only one of the storage.")
     ] = "",
-    name: Annotated[str, typer.Option(help="Name of the new study; default: the same.")] = "",
+    name: Annotated[
+        str, typer.Option(help="Name of the new study; default: its name in Optuna.")
+    ] = "",
     db: Database = None,
     json: Json = False,
 ) -> None:
     """Import the trials of an Optuna study.
 
-    Parameters, values, reported values, states, times and user attributes become a study that is
-    queried, drawn and explained as any other. Repeat the command to add trials that finished since.
+    Parameters, values, reported values, states, times and user attributes become a study that you
+    can query, plot and explain like any other. Repeat the command to add trials that finished in
+    the meantime.
 
     Example: zen import optuna sqlite:///db.sqlite3 --study net
     """

@@ -67,7 +67,7 @@ def serve(
     ] = False,
     token: Annotated[
         str,
-        typer.Option(metavar="USER", help="Print a token to submit as USER with, and exit."),
+        typer.Option(metavar="USER", help="Print a token for submissions as USER, and exit."),
     ] = "",
     check: Annotated[
         bool,
@@ -78,7 +78,8 @@ def serve(
     """Run submitted studies as a service.
 
     Runs until it is stopped; after a restart it resumes its studies. The table [serve] of
-    zenturio.toml sets its places, its users, and the policy by which studies share slots.
+    zenturio.toml sets the places and users of the service, and the policy by which studies share
+    slots.
 
     Examples: zen serve; zen serve --policy srpt -j 8; zen serve --check
     """
@@ -137,8 +138,8 @@ def submit(
 ) -> None:
     """Submit a study to the service.
 
-    The files travel with it: what is edited later does not count. Experiments that have a
-    result are not run again, unless another kind of machine measured it: see zen run --help.
+    The submission contains a copy of the files: later edits have no effect on it. Experiments that
+    have a result are not run again, unless another kind of machine measured it: see zen run --help.
 
     Examples: zen submit matmul.c; zen submit model.py --search ga --budget 500
     """
@@ -308,15 +309,15 @@ PASSWORD = "ZENTURIO_PORTAL_PASSWORD"  # noqa: S105 - the name of a variable, no
 
 def portal(
     host: Annotated[
-        str, typer.Option(metavar="HOST", help="Address to listen at; default: this machine only.")
+        str, typer.Option(metavar="HOST", help="Address to listen on; default: this machine only.")
     ] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port to listen at; 0 for a free one.")
+        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 for a free one.")
     ] = 0,
     socket: Annotated[
         Path | None,
         typer.Option(
-            metavar="PATH", help="Listen at a Unix socket, for a proxy, instead of a port."
+            metavar="PATH", help="Listen on a Unix socket, for a proxy, instead of a port."
         ),
     ] = None,
     proxy_user: Annotated[
@@ -336,10 +337,10 @@ def portal(
 ) -> None:
     """Start the web portal: studies, failures, tables and charts.
 
-    It prints a single-use link, and another one when that was used. It listens to other machines
-    only with a password, set in ZENTURIO_PORTAL_PASSWORD.
+    The portal prints a single-use link, and a new link whenever one was used. It accepts
+    connections from other machines only with a password, set in ZENTURIO_PORTAL_PASSWORD.
 
-    At a Unix socket only you, root and --proxy-user may connect.
+    Only you, root and --proxy-user may connect to a Unix socket.
 
     Examples: zen portal; zen portal --port 8600 --no-browser --allow-run; zen portal --socket
     /run/user/1000/zen.sock --proxy-user www-data --name lab.example.org

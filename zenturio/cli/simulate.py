@@ -181,7 +181,8 @@ def simulate(
     iterations: Annotated[
         str,
         typer.Option(
-            metavar="N|P", help="Iterations of loops, or the probability that one is the last."
+            metavar="N|P",
+            help="Iterations of each loop, or the probability that an iteration is the last one.",
         ),
     ] = "",
     exit_: Annotated[
@@ -205,15 +206,17 @@ def simulate(
 ) -> None:
     """Simulate a workflow on machines that change.
 
-    Machines have the loads of the platform. With --perturb, each is perturbed at random:
-    after every=20:60 seconds it gives, lasting=10:40, a share=0.2:0.8 of its speed, or fails with a
-    probability of failing=0.05. A plan is followed whatever happens; algorithms that decide at run
-    time may do better. Without --plan and --algorithm, each task names its machine.
+    Machines have the loads that the platform gives. With --perturb, each machine is perturbed at
+    random: after every=20:60 seconds it runs for lasting=10:40 seconds at a share=0.2:0.8 of its
+    speed, or fails with a probability of failing=0.05. A plan stays the same whatever happens;
+    algorithms that decide at run time may do better. Without --plan and --algorithm, the workflow
+    must name a machine for each task.
 
-    Tasks end with exit code 0, or as --exit says; those that run with other codes only are skipped.
+    Tasks exit with code 0, or with the code in --exit. Tasks that require another exit code are
+    skipped.
 
-    Loops run as often as --iterations says (3), or until they converge: each iteration is the last
-    one with the given probability (default 0.25).
+    --iterations 3 runs each loop three times. --iterations 0.25, the default, makes each iteration
+    the last one with this probability.
 
     A stream is several workflows, each with the second at which it arrives, as in gee@0 maxdo@10,
     or with first, last and stride of arrivals (maxdo@0:600:12); or a file of submissions
@@ -223,8 +226,8 @@ def simulate(
     A log of jobs (.swf, .swf.gz, or .jobs.csv with the columns submit, run, processors, estimate,
     user) is replayed under a queue policy: fifo, easy, conservative, fair-share or priority;
     without --algorithm all of them are compared. With moldable-jobs and malleable-jobs, jobs run on
-    more or fewer processors than they asked for. The cluster is as large as the log says, or
-    --on identical:128.
+    more or fewer processors than they requested. The log gives the size of the cluster, or --on
+    identical:128 does.
 
     If tasks never finish because their machines failed for good, the exit code is 3.
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from typing import Any
 
@@ -38,8 +38,8 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "run": ("run", "Run the experiments of a study and record their results."),
         "attach": ("run", "Resume a study whose driver died, by its name."),
         "cancel": ("run", "Cancel a study, a queued submission or one experiment."),
-        "equate": ("equate", "Accept the results of a version as those of the present program."),
-        "extract": ("results", "Measure metrics again from kept output, without running."),
+        "equate": ("equate", "Accept the results of another version for the current program."),
+        "extract": ("results", "Extract metrics again from kept output, without running anything."),
     },
     "Query": {
         "list": ("inspect", "List the studies of the project."),
@@ -125,6 +125,7 @@ class _Commands(Mapping[str, Any]):
             import_module(f"zenturio.cli.{self._modules[verb]}").add_to(app)
             for name, command in get_group(app).commands.items():
                 _add_log_options(command)
+                _name_values(command)
                 self._made[name] = command
         return self._made[verb]
 
@@ -140,6 +141,26 @@ def _add_log_options(command: Any) -> None:
     command.params.extend(options_behind_a_verb())
     for part in getattr(command, "commands", {}).values():
         _add_log_options(part)
+
+
+_VALUE_NAMES = {"int": "N", "int range": "N", "float": "X", "float range": "X", "path": "FILE"}
+
+
+def _name_values(command: Any) -> None:
+    """Show what the values of options are: ``--limit N``, not the type that the parser checks."""
+    for option in command.params:
+        if option.param_type_name != "option" or option.metavar or option.is_flag or option.count:
+            continue
+        kind = option.type.name
+        long_name = max(option.opts, key=len).lstrip("-")
+        option.metavar = _VALUE_NAMES.get(kind) or long_name.upper()
+        if kind.endswith(" range"):
+            limits = option.type._describe_range()  # noqa: SLF001 - there is no public name for it
+            option.type._describe_range = partial(  # noqa: SLF001 - see above
+                limits.replace, "x", option.metavar
+            )
+    for part in getattr(command, "commands", {}).values():
+        _name_values(part)
 
 
 def _no_options() -> None:

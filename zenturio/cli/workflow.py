@@ -70,7 +70,7 @@ def show(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Show what a workflow consists of.
+    """Show the size and structure of a workflow.
 
     Prints tasks and edges, depth and width, work, longest path, and machines.
 
@@ -98,15 +98,16 @@ def convert(
     out: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write.")],
     form: Form = "",
     on: Annotated[
-        str, typer.Option(metavar="PLATFORM", help="Platform to write with it instead of its own.")
+        str,
+        typer.Option(metavar="PLATFORM", help="Platform to write instead of the workflow's own."),
     ] = "",
     times: Times = "",
     json: Json = False,
 ) -> None:
     """Write a workflow in another format.
 
-    Prints what the format cannot express. Machines are written as well if the format allows
-    it; a file name that ends with .toml gets the machines only.
+    Prints what the format cannot express. Machines are written as well if the format allows it. A
+    .toml file gets the machines only.
 
     Examples: zen workflow convert montage.json montage.dot; zen workflow convert a.json grid.toml;
     zen workflow convert trace.txt flow.json --times flow-tasks
@@ -151,7 +152,9 @@ def annotate(
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="A new folder.")],
     on: Annotated[
         str,
-        typer.Option(metavar="PLATFORM", help="Platform file or identical:N; default: its own."),
+        typer.Option(
+            metavar="PLATFORM", help="Platform file or identical:N; default: the workflow's own."
+        ),
     ] = "",
     objective: Annotated[
         str, typer.Option(metavar="METRIC", help="Objective of the study.")
@@ -160,7 +163,7 @@ def annotate(
         str,
         typer.Option(
             metavar="'./task {task}'",
-            help="Make a stage of each task instead, which runs this command; for zen submit.",
+            help="Instead, make each task a stage that runs this command, for zen submit.",
         ),
     ] = "",
     file: Annotated[
@@ -178,15 +181,15 @@ def annotate(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Make a study of all its schedules, or stages that run its tasks.
+    """Make a study of all schedules of a workflow, or stages that run its tasks.
 
-    The folder gets the workflow, the platform, and a directive for each task: which machines
-    may run it. Any search engine then is a scheduler, and the place simulate evaluates its plans.
+    Writes the workflow, the platform, and for each task a directive with the machines that may run
+    it. Any search engine can then act as a scheduler; the place simulate evaluates its plans.
 
-    With --command each task becomes a stage: a study that waits for those before it, and finds
-    their files in folders with the names of their stages. zen submit gives the last one to a
+    With --command, each task becomes a stage: a study that waits for the stages before it, and
+    finds their files in folders named after these stages. zen submit passes the last stage to a
     service, which runs the workflows of several users by its policy. Stages of branches that are
-    not taken, and of iterations after the last one, are skipped: they end at once.
+    not taken, and of iterations after the last one, are skipped.
 
     Examples: zen workflow annotate wien2k:kpoints=20 -o wien2k; zen run wien2k --search ga --budget
     2000 --on simulate; zen workflow annotate flow.json --command './task {task}' --file task -o
@@ -411,19 +414,19 @@ def run(
     trust: Trust = False,  # noqa: ARG001 - its callback does it
     json: Json = False,
 ) -> None:
-    """Run a workflow of real tasks on hosts, planned anew while it runs.
+    """Run the tasks of a workflow on hosts, and replan while they run.
 
     The work of a task is in seconds on a host of speed 1. Loops are run until their last task
     reports the metric converged (a line {"converged": true} in $ZEN_METRICS). A task that reports
     its progress ($ZEN_PROFILE) can migrate when it breaks its contract. After a crash, rerun the
     command: finished tasks are skipped.
 
-    Tasks of several cores share hosts with others, as far as slots and memory go. A moldable
-    algorithm (-a moldable-global, cpa ...) gives each task with a curve its number of cores, at
-    most those of one host: {cores} in the command, and OMP_NUM_THREADS.
+    Tasks of several cores share hosts with other tasks as far as slots and memory allow. A moldable
+    algorithm (-a moldable-global, cpa ...) chooses the number of cores of each task with a speedup
+    curve, up to the cores of one host. The command gets this number as {cores} and OMP_NUM_THREADS.
 
-    Printed are the time that each task was planned with, and the time that it took. Both are
-    recorded in a study, from which --times STUDY takes the times for the next run.
+    Prints the planned time and the measured time of each task, and records both in a study. --times
+    STUDY uses this study for the next run.
 
     Examples: zen workflow run flow.json --command './task {task}' --file task --on local; zen
     workflow run flow.json --command 'python3 task.py {task}' --file task.py --hand-on '*.dat' --on
