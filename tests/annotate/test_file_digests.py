@@ -156,12 +156,12 @@ def test_a_file_that_grows_as_fast_as_it_is_read_is_refused(tmp_path, monkeypatc
 
 def test_a_file_that_is_written_to_during_the_scan_is_an_error_with_its_name(folder, monkeypatch):
     def busy(location, **_):
-        raise OSError(16, "it changes while it is read", location)
+        raise OSError(16, "the file changes while it is read", location)
 
     monkeypatch.setattr(source, "read_facts", busy)
     with pytest.raises(AnnotationError) as refused:
         scan(folder)
-    assert "app/a cannot be read: it changes while it is read" in str(refused.value)
+    assert "app/a cannot be read: the file changes while it is read" in str(refused.value)
     assert ".zenignore" in refused.value.diagnostics[0].hint
 
 

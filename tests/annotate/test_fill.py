@@ -295,7 +295,7 @@ def test_a_text_that_the_encoding_lacks_is_an_error_with_place_and_hint(tmp_path
         filled(tmp_path, {"a.py": program, "names": "名\n"})
     (diagnostic,) = caught.value.diagnostics
     assert (diagnostic.place.line, diagnostic.place.column) == (1, 19)
-    assert "a.py is in latin-1, which has no '\\u540d'" in diagnostic.message
+    assert "a.py is in latin-1, which does not have the character '\\u540d'" in diagnostic.message
     assert "UTF-8" in diagnostic.hint
 
 
@@ -335,21 +335,21 @@ def test_a_seed_comes_before_the_points_texts(tmp_path):
     [
         (
             "# ZEN$ SUBSTITUTE host1 = { a }\nhost10\n",
-            "part of a longer word in line 2: MATCH TEXT",
+            "part of a longer word on line 2: MATCH TEXT",
         ),
         (
             "host1\n# ZEN$ SUBSTITUTE host1 = { a }\n",
-            "it stands in line 1, but the scope begins below the directive, where nothing follows: move the directive above it",
+            "it occurs on line 1, but the scope begins after the directive, and no line follows: move the directive above that line",
         ),
         (
             '# ZEN$ SUBSTITUTE n = { 5 }\nputs("%d\\n")\n',
-            "it stands behind a backslash or % of a string in line 2: MATCH TEXT finds it there",
+            "it follows a backslash or % of a string on line 2: MATCH TEXT finds it there",
         ),
         ("# ZEN$ SUBSTITUTE hots1 = { a }\nhost1\n", "did you mean 'host1'?"),
         ('# ZEN$ SUBSTITUTE "x+" = { a } MATCH REGEX AS n\nhost1\n', "check the target's spelling"),
         (
             '# ZEN$ SUBSTITUTE "n=\\d+" = { n=1 } AS n\nhost1\nn=30\n',
-            "as a regular expression it matches in line 3: MATCH REGEX",
+            "as a regular expression it matches on line 3: write MATCH REGEX",
         ),
         ('# ZEN$ SUBSTITUTE "(n=" = { n=1 } AS n\nn=30\n', "check the target's spelling"),
     ],
@@ -358,7 +358,7 @@ def test_a_target_that_does_not_occur_is_a_complaint_with_the_likely_reason(
     tmp_path, program, hint
 ):
     (diagnostic,) = diagnostics(tmp_path, {"a.py": program})
-    assert "does not stand in a.py" in diagnostic.message
+    assert "does not occur in a.py" in diagnostic.message
     assert hint in diagnostic.hint
     assert "OPTIONAL" in diagnostic.hint
     optional = re.sub(r"(\}.*)\n", r"\1 OPTIONAL\n", program, count=1)

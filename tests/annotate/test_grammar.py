@@ -289,7 +289,7 @@ def test_a_file_that_has_to_be_that_of_the_baseline():
         'SAME "out.dat"': "AS BASELINE is missing",
         'SAME "out.dat" AS reference': "AS BASELINE is missing",
         'SAME "../out.dat" AS BASELINE': "../out.dat is outside",
-        'SAME "o" WITHIN 2s AS BASELINE': "2s is not a difference of numbers",
+        'SAME "o" WITHIN 2s AS BASELINE': "2s is not a tolerance for numbers",
         'SAME "o" AS BASELINE WHERE n < 3': "n < 3 does not name a value",
         'SAME "o" AS BASELINE WHERE n == m': "n == m does not name a value",
     }.items():

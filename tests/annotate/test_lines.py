@@ -105,14 +105,14 @@ def test_a_directive_is_a_comment_of_its_own(name, line):
         ("a.nix", "x = ''\n# ZEN$ A\n'';", 2, "a string"),
         ("a.xml", "<![CDATA[\n<!-- ZEN$ A -->\n]]>", 2, "a CDATA section"),
         ("a.gp", "$d << E\n# ZEN$ A\nE", 2, "a data block"),
-        ("a.c", "int n; // ZEN$ A", 1, "behind code"),
-        ("a.txt", "\\ ZEN$ A", 1, "\\ begins no comment"),
-        ("a.f90", "n = 1 ! ZEN$ A", 1, "behind code"),
-        ("a.c", "n = ZEN$;", 1, "behind code"),
-        ("a.ini", "n = 1 ; ZEN$ A", 1, "behind code"),
-        ("a.pov", "#declare n = 5; //ZEN$ A", 1, "behind code"),
-        ("a.py", "// ZEN$ A", 1, "// begins no comment"),
-        ("a.py", "## ZEN$ A", 1, "does not stand right behind"),
+        ("a.c", "int n; // ZEN$ A", 1, "after code"),
+        ("a.txt", "\\ ZEN$ A", 1, "\\ does not begin a comment"),
+        ("a.f90", "n = 1 ! ZEN$ A", 1, "after code"),
+        ("a.c", "n = ZEN$;", 1, "after code"),
+        ("a.ini", "n = 1 ; ZEN$ A", 1, "after code"),
+        ("a.pov", "#declare n = 5; //ZEN$ A", 1, "after code"),
+        ("a.py", "// ZEN$ A", 1, "// does not begin a comment"),
+        ("a.py", "## ZEN$ A", 1, "does not come directly after"),
         ("a.json", "// ZEN$ A", 1, "data files have no comments"),
     ],
 )
@@ -173,13 +173,13 @@ def test_what_only_seems_to_begin_a_string_hides_no_directive(name, before):
 @pytest.mark.parametrize(
     ("text", "diagnostic"),
     [
-        ("# zen$ PARAM n", "1:3 warning: zen$ begins no directive; did you mean ZEN$?"),
-        ("# ZEN $ PARAM n", "1:3 warning: ZEN $ begins no directive; did you mean ZEN$?"),
-        ("#ZEN SUBSTITUTE n", "1:2 warning: ZEN begins no directive; did you mean ZEN$?"),
-        ("#$ZEN SUBSTITUTE n", "1:2 warning: $ZEN begins no directive; did you mean ZEN$?"),
-        ("# Zen ASSIGN n", "1:3 warning: Zen begins no directive; did you mean ZEN$?"),
-        ("#zen$& ASSIGN n", "1:2 warning: zen$& begins no directive; did you mean ZEN$&?"),
-        ("#ZEN& x", "1:2 warning: ZEN& begins no directive; did you mean ZEN$&?"),
+        ("# zen$ PARAM n", "1:3 warning: zen$ does not begin a directive; did you mean ZEN$?"),
+        ("# ZEN $ PARAM n", "1:3 warning: ZEN $ does not begin a directive; did you mean ZEN$?"),
+        ("#ZEN SUBSTITUTE n", "1:2 warning: ZEN does not begin a directive; did you mean ZEN$?"),
+        ("#$ZEN SUBSTITUTE n", "1:2 warning: $ZEN does not begin a directive; did you mean ZEN$?"),
+        ("# Zen ASSIGN n", "1:3 warning: Zen does not begin a directive; did you mean ZEN$?"),
+        ("#zen$& ASSIGN n", "1:2 warning: zen$& does not begin a directive; did you mean ZEN$&?"),
+        ("#ZEN& x", "1:2 warning: ZEN& does not begin a directive; did you mean ZEN$&?"),
     ],
 )
 def test_a_misspelt_mark_is_a_warning(text, diagnostic):
@@ -260,18 +260,18 @@ def test_on_is_found_even_where_hidden_lines_open_a_string():
 
 def test_off_without_on_and_on_without_off_are_warnings():
     assert messages("# ZEN$ OFF\nx\n") == [
-        "1:8 warning: OFF without ON: all that follows is hidden; "
+        "1:8 warning: OFF without ON: zenturio ignores all directives that follow; "
     ]
-    assert messages("# ZEN$ ON\n") == ["1:8 warning: ON without OFF: nothing was hidden; "]
+    assert messages("# ZEN$ ON\n") == ["1:8 warning: ON without OFF: no directives were hidden; "]
     assert hidden(found("# ZEN$ OFF\nx\n").lines, 2) == (range(1, 2),)
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("/* ZEN$ A\n*/", "the comment is not closed in this line: */"),
-        ("/* ZEN$ A */ int n;", "the comment ends before the line does: */"),
-        ("/* ZEN$ A */ /* B */", "the comment ends before the line does: */"),
+        ("/* ZEN$ A\n*/", "the comment is not closed on this line: */"),
+        ("/* ZEN$ A */ int n;", "the comment ends before the end of the line: */"),
+        ("/* ZEN$ A */ /* B */", "the comment ends before the end of the line: */"),
     ],
 )
 def test_a_comment_that_does_not_fill_its_line_is_an_error(text, message):

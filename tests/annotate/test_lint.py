@@ -54,7 +54,7 @@ def test_an_objective_that_is_a_time_asks_what_is_right(tmp_path):
     text = '# ZEN$ PARAM a = { 1, 2 }\n# ZEN$ RUN "./prog {a}"\n# ZEN$ OBJECTIVE MINIMIZE wtime\n'
     file.write_text(text)
     (warning,) = lint(scan(file))
-    assert "no VERIFY says what is right" in warning.message
+    assert "no VERIFY checks them" in warning.message
     assert str(warning).startswith(f"{file}:3:27")
     file.write_text(text + '# ZEN$ VERIFY "./compare"\n')
     assert lint(scan(file)) == ()

@@ -226,7 +226,7 @@ def test_a_metric_of_a_region_is_known_to_expressions_and_has_its_unit(tmp_path)
     with source.open("a") as file:
         file.write('# ZEN$ METRIC Größe_wtime FROM stdout REGEX "(.*)"\n')
     with pytest.raises(
-        AnnotationError, match=r"the region's Größe_wtime stands already at .*a.py:10"
+        AnnotationError, match=r"the region's Größe_wtime is already declared at .*a.py:10"
     ):
         scan([source])
 

@@ -284,7 +284,7 @@ def test_a_wrong_override_names_its_place(write):
     with pytest.raises(AnnotationError) as caught:
         scan("a.txt", overrides=["n={1,1}"])
     assert str(caught.value).splitlines()[:3] == [
-        "-P:1:6: the element '1' stands twice",
+        "-P:1:6: the element '1' occurs twice",
         "    n={1,1}",
         "         ^",
     ]

@@ -178,8 +178,8 @@ def test_a_pattern_gives_sorted_paths(tmp_path):
 
 
 def test_equal_elements_are_found_across_groups_and_ranges():
-    assert diagnostic("{ 1:3, 2 }").message == "the element '2' stands twice: in 1:3"
-    assert diagnostic("{ n1, n{1,2} }").message == "the element 'n1' stands twice: in n{1,2}"
+    assert diagnostic("{ 1:3, 2 }").message == "the element '2' occurs twice: in 1:3"
+    assert diagnostic("{ n1, n{1,2} }").message == "the element 'n1' occurs twice: in n{1,2}"
     assert diagnostic("{ 1, 1.0 }").message == "the elements '1' and '1.0' are the same value"
     assert (
         diagnostic("{ yes, on }", "bool").message

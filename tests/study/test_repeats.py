@@ -325,7 +325,7 @@ def test_the_end_of_a_run_says_why_points_had_no_more_repeats(study):
 def test_fewer_repeats_than_an_interval_needs_are_raised(study):
     study.write(program("2:20 UNTIL t WITHIN 2% SEED s"))
     check = command("check", "study.sh", cwd=study.folder)
-    assert "each point runs 6 times at least, not 2" in check.out
+    assert "each point must run at least 6 times, not 2" in check.out
     assert scan(["study.sh"]).repeat.until.least == 6
 
 

@@ -193,7 +193,7 @@ def test_an_output_that_is_declared_is_an_input(study):
 @pytest.mark.parametrize(
     ("directive", "message"),
     [
-        ("USE", "USE is followed by PROGRAM, FILE or VERSION"),
+        ("USE", "USE must be followed by PROGRAM, FILE or VERSION"),
         ('USE PROGRAMM "x"', "did you mean 'PROGRAM'"),
         ('USE "sim"', "USE is followed by"),
         ("USE PROGRAM sim", "PROGRAM needs a quoted text"),

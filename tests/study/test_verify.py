@@ -180,7 +180,7 @@ class TestSame:
 
     def test_files_without_a_value_of_the_set_need_a_name(self, folder):
         (folder / "s.sh").write_text(SAME.replace("threads=1\n", "threads=3\n", 1))
-        words = "the files have no value of threads that is an element of its set"
+        words = "no value of threads in the files is an element of its set"
         assert words in zen("check", "s.sh", cwd=folder, code=None).out
         run = zen("run", "s.sh", cwd=folder, code=2)
         assert words in run.err
@@ -190,7 +190,7 @@ class TestSame:
         text = '#ZEN$ PARAM n = { 1, 2 }\n#ZEN$ RUN "./a {n}"\n'
         text += '#ZEN$ VERIFY SAME "out.dat" AS BASELINE\n'
         (folder / "p.sh").write_text(text)
-        words = "each point is compared with itself: no file has a value of n"
+        words = "each point is compared with itself, because no file contains a value of n"
         assert words in zen("check", "p.sh", cwd=folder, code=None).out
         (folder / "p.sh").write_text(text.replace("BASELINE", "BASELINE WHERE n == 1"))
         assert words not in zen("check", "p.sh", cwd=folder, code=None).out

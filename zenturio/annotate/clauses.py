@@ -135,7 +135,7 @@ def unclosed(passage: Passage, token: DirectiveToken) -> AnnotationError:
     return AnnotationError(
         f"the quote {token.text} is not closed",
         place=passage.place(token.start, token.end),
-        hint=f"a second {token.text} where the text ends",
+        hint=f"write a second {token.text} where the text ends",
     )
 
 
@@ -200,7 +200,7 @@ class TextReader:
         parts: list[str] = []
         while (character := self.next()) != quote:
             if not character:
-                hint = f"a second {quote} where the text ends"
+                hint = f"write a second {quote} where the text ends"
                 raise self.error(f"the quote {quote} is not closed", start, start + 1, hint)
             parts.append(self.escape() if character == "\\" else self.run(_INSIDE[quote]))
         self.at += 1
@@ -233,8 +233,11 @@ class TextReader:
         if letter in _ESCAPES:
             return _ESCAPES[letter]
         if not letter or letter.isalnum():
-            hint = f"write \\\\{letter} for a backslash; \\n, \\t, \\r, \\xHH and \\uHHHH are known"
-            raise self.error(f"\\{letter} means nothing here", start, self.at, hint)
+            hint = (
+                f"write \\\\{letter} for a backslash; the escapes are \\n, \\t, \\r, \\xHH and "
+                "\\uHHHH"
+            )
+            raise self.error(f"\\{letter} is not valid here", start, self.at, hint)
         return letter
 
     def code(self, start: int, digits: int) -> str:
@@ -391,7 +394,7 @@ class Clauses:
         if token.kind == "sign" or quoted or end > token.end:
             bare = self.passage.text[token.start : end]
             raise AnnotationError(
-                f"{keyword} needs {what}" if quoted else f"{bare} has to be quoted",
+                f"{keyword} needs {what}" if quoted else f"{bare} must be quoted",
                 place=self.passage.place(token.start, end),
                 hint=f'write {keyword} "{bare}"',
             )
@@ -428,13 +431,11 @@ class Clauses:
         allowed = ", ".join(self.keywords)
         if keyword in SHAPES:
             hint = f"{self.head} knows {allowed}" if allowed else f"{self.head} ends here"
-            return AnnotationError(
-                f"{keyword} does not go with {self.head}", place=place, hint=hint
-            )
+            return AnnotationError(f"{self.head} takes no {keyword}", place=place, hint=hint)
         if token.kind == "sign" and token.text in "\"'":
             return unclosed(self.passage, token)
         suggestion = did_you_mean(token.text, self.keywords)
-        hint = suggestion if suggestion.startswith("did") else f"here may stand: {allowed}"
+        hint = suggestion if suggestion.startswith("did") else f"allowed here: {allowed}"
         if not allowed:
             hint = f"{self.head} ends here"
         return AnnotationError(f"{token.text} is not expected here", place=place, hint=hint)
@@ -460,7 +461,7 @@ class Clauses:
         written = [choice.upper() if keyword == "MATCH" else choice for choice in choices]
         hint = did_you_mean(word.text, [*written, *map(str.upper, similar)])
         hint = hint if hint.startswith("did") else did_you_mean(word.text, written)
-        self.diagnostics.error(f"{keyword} {word.text} is not known", place, hint)
+        self.diagnostics.error(f"{keyword} {word.text} is unknown", place, hint)
         return None
 
 

@@ -29,8 +29,8 @@ from zenturio.expression import Value, text_of
 
 MARK = "ZEN$"
 GOES_ON = "ZEN$&"
-_WHOLE_LINE = "a directive is a line of its own"
-_WITHIN = "nothing stands behind {0}; within a value, write its first sign as \\xHH"
+_WHOLE_LINE = "write each directive on its own line"
+_WITHIN = "write nothing after {0}; in a value, write its first character as \\xHH"
 
 KEYWORDS = frozenset(
     {"SUBSTITUTE", "ASSIGN", "ENV", "PARAM", "CONSTRAINT", "BUILD", "RUN", "REQUIRE", "RANK"}
@@ -128,7 +128,9 @@ class _LineSearch:
         if current:
             yield current
         if off:
-            self._warn(off.body.place(0, 3), "OFF without ON: all that follows is hidden")
+            self._warn(
+                off.body.place(0, 3), "OFF without ON: zenturio ignores all directives that follow"
+            )
 
     def _beginning(self, directive: WrittenDirective | None) -> WrittenDirective | None:
         """*directive* if it begins a directive; a part that goes on from nothing is an error."""
@@ -147,7 +149,7 @@ class _LineSearch:
                 return off or line
             case "ON":
                 if off is None:
-                    self._warn(line.body.place(0, 2), "ON without OFF: nothing was hidden")
+                    self._warn(line.body.place(0, 2), "ON without OFF: no directives were hidden")
                 return None
             case _:
                 return off
@@ -185,10 +187,10 @@ class _LineSearch:
         if closer:
             closed = text.find(closer, start)
             if closed < 0:
-                self._error(number, text, head, f"the comment is not closed in this line: {closer}")
+                self._error(number, text, head, f"the comment is not closed on this line: {closer}")
                 return None
             if text[closed + len(closer) :].strip():
-                message = f"the comment ends before the line does: {closer}"
+                message = f"the comment ends before the end of the line: {closer}"
                 self._error(number, text, head, message, _WITHIN.format(closer))
                 return None
             end = closed
@@ -203,7 +205,7 @@ class _LineSearch:
         if match:
             place = self._place(number, text, head.start("rest"), len(match[0]))
             right = GOES_ON if match[0].endswith("&") else MARK
-            self._warn(place, f"{match[0]} begins no directive", f"did you mean {right}?")
+            self._warn(place, f"{match[0]} does not begin a directive", f"did you mean {right}?")
 
     def _no_directive(self, number: int, text: str, head: re.Match[str] | None) -> None:
         """Say why a line with ZEN$ is no directive, unless it is prose in a comment."""
@@ -217,23 +219,23 @@ class _LineSearch:
         elif head and (span or not self.dialect.verbatim):
             between = head["rest"][: max(at - head.start("rest"), 0)]
             if not re.search(r"\w", between):
-                message = f"{MARK} does not stand right behind {text[: at - len(between)].strip()}"
+                message = f"{MARK} does not come directly after {text[: at - len(between)].strip()}"
                 hint = (
-                    "nothing but white space may stand between them; where it must, write the"
-                    f" directives into {self._side} beside it"
+                    "only white space is allowed between them; if you need other text there, "
+                    f"write the directives into {self._side} beside the file"
                 )
                 self._warn(place, message, hint)
             elif self.dialect is UNKNOWN and _SECOND_OPENER.search(between):
                 # What a # begins in a file of an unknown kind may be code: #declare n = 5;
-                self._warn(place, f"{MARK} behind code is not a directive", _WHOLE_LINE)
+                self._warn(place, f"{MARK} after code is not a directive", _WHOLE_LINE)
         elif foreign := UNKNOWN.head.match(text):
             self._foreign(place, foreign)
         elif (sign := text[:at].strip()) and not re.search(r"\w", sign):
-            message = f"{sign} begins no comment that is known of a file of this kind"
-            hint = f"write the directives into {self._side} beside it"
+            message = f"{sign} does not begin a comment in files of this kind"
+            hint = f"write the directives into {self._side} beside the file"
             self._warn(place, f"{message}, so {MARK} is not a directive", hint)
         else:
-            self._warn(place, f"{MARK} behind code is not a directive", _WHOLE_LINE)
+            self._warn(place, f"{MARK} after code is not a directive", _WHOLE_LINE)
 
     @property
     def _side(self) -> str:
@@ -243,16 +245,16 @@ class _LineSearch:
         """A line that would be a directive in some other language."""
         opener = head["opener"] or head["first"]
         if not head["rest"].startswith(MARK):
-            self._warn(place, f"{MARK} behind code is not a directive", _WHOLE_LINE)
+            self._warn(place, f"{MARK} after code is not a directive", _WHOLE_LINE)
         elif self.dialect.openers:
             hint = (
-                f"{self.dialect.name} comments begin with {' or '.join(self.dialect.openers)};"
-                f" in another language, write the directives into {self._side} beside it"
+                f"{self.dialect.name} comments begin with {' or '.join(self.dialect.openers)}; "
+                f"in another language, write the directives into {self._side} beside the file"
             )
             message = f"{opener} {MARK} is not a directive: {opener} begins no comment"
             self._warn(place, message, hint)
         else:
-            hint = "write it in a file of the same name with .zen behind it"
+            hint = "write the directives into a file of the same name with .zen appended"
             self._warn(place, f"{self.dialect.name} files have no comments", hint)
 
     def _within(self, span: Span, number: int) -> str:
@@ -350,8 +352,8 @@ def pair(written: Iterable[WrittenScope], length: int, diagnostics: Diagnostics)
     for statement in pairing.open:
         place, name = _start(statement)
         closing = f"END {name}".rstrip()
-        message = f"the scope of {name or 'this'} begins here and never ends"
-        diagnostics.error(message, place, f"write {closing} where it shall end")
+        message = f"the scope of {name or 'this directive'} begins here and never ends"
+        diagnostics.error(message, place, f"write {closing} where the scope is to end")
         pairing.ends[statement.line.first] = length
     return Scopes(pairing.ends, tuple(pairing.regions))
 
@@ -373,8 +375,11 @@ class _Pairing:
         if at < len(self.open) - 1:
             inner = self.open[-1]
             place, name = _start(inner)
-            message = f"this ends {_start(scope)[1]}, but {name} began later at {place}"
-            hint = f"end what began last first: END {name}"
+            message = (
+                f"this ends {_start(scope)[1]}, but {name}, which began later at {place}, is "
+                "still open"
+            )
+            hint = f"end the scope that began last first: END {name}"
             self.diagnostics.error(message, end.place, hint)
             self.crossed += self.open[at + 1 :]
         del self.open[at:]
@@ -399,7 +404,9 @@ class _Pairing:
             closing += f" {end.name.text}"
         openings = ", ".join(_start(opening)[1] for opening in self.open)
         hint = (
-            f"what is open here: {openings}" if openings else "nothing is open here: leave it away"
+            f"open scopes here: {openings}"
+            if openings
+            else ("no scope is open here: remove this END")
         )
         self.diagnostics.error(f"{closing} without BEGIN", end.place, hint)
         return None
@@ -479,7 +486,7 @@ def insert(
     # Read back what was written: line *before* may be within a string or a comment block.
     directives = find(Source(Path("<text>"), result), kind).directives
     if sum(at <= line.first < at + len(new) for line in directives) != len(bodies_in_order):
-        message = f"a directive before line {at + 1} would stand in a string, a comment or between"
+        message = f"a directive before line {at + 1} would be inside a string, a comment or between"
         raise AnnotationError(f"{message} OFF and ON", hint="name another line")
     return result
 
@@ -499,7 +506,7 @@ def _name(name: str) -> str:
         if "`" not in name:
             return f"`{name}`"
     raise AnnotationError(
-        f"{name!r} cannot be written as a name",
+        f"{name!r} cannot be used as a name",
         hint="leave out control characters, and backticks beside backslashes",
     )
 

@@ -209,8 +209,8 @@ def _check_sides(selection: FileSelection, diagnostics: Diagnostics) -> None:
     for side in selection.sides:
         of = side.name.removesuffix(SIDE)
         if not is_study(side.name) and of not in names:
-            message = f"there is no file {Path(of).name} that these directives could be about"
-            hint = f"{did_you_mean(of, names)}; directives for a whole folder stand in {STUDY}"
+            message = f"there is no file {Path(of).name} to which these directives apply"
+            hint = f"{did_you_mean(of, names)}; write directives for a whole folder into {STUDY}"
             diagnostics.error(message, Place(str(side.path), 1, 1), hint)
 
 
@@ -367,7 +367,7 @@ class _FolderWalk:
         return any(os.path.realpath(folder) == real for folder in above)
 
     def warn(self, path: Path, message: str) -> None:
-        hint = "put a copy in its place if the program needs it"
+        hint = "replace the link by a copy if the program needs the file"
         self.diagnostics.warnings.append(
             Diagnostic(f"{path}: {message}", hint=hint, severity="warning")
         )

@@ -129,7 +129,7 @@ def read_target(body: Passage, start: int, keyword: str) -> tuple[Passage, int]:
         text = unquote(body.cut(token.start, token.end))
         if not text.text:
             place = body.place(token.start, token.end)
-            hint = "at least one letter between the quotes"
+            hint = "write at least one character between the quotes"
             raise AnnotationError("the name is empty", place=place, hint=hint)
         return text, token.end
     if token.text in "\"'":
@@ -141,7 +141,7 @@ def read_target(body: Passage, start: int, keyword: str) -> tuple[Passage, int]:
     number = keyword == "SUBSTITUTE" and NUMBER.fullmatch(bare)
     if not number and re.fullmatch(r"\w+", bare) is None:
         raise AnnotationError(
-            f"{bare} has to be quoted",
+            f"{bare} must be quoted",
             place=body.place(token.start, end),
             hint=f'write {keyword} "{bare}" = …; letters, digits and _ alone need no quotes',
         )
@@ -164,7 +164,7 @@ def _content(
         text = body.cut(at, end).strip()
         if text.text:
             return _Content(expression=parse(text)), end
-        message, hint = "the expression is missing", "write := 2 * n"
+        message, hint = "an expression is missing", "write := 2 * n"
         raise AnnotationError(message, place=body.place(at - len(sign)), hint=hint)
     raise _no_set(body, sign, at, keyword)
 
@@ -184,7 +184,9 @@ def _no_set(body: Passage, sign: str, at: int, keyword: str) -> AnnotationError:
     value = word.rstrip(",") or "1, 2, 4"
     hint = f"write = {{ {value} }}"
     if word.isidentifier():
-        hint += f"; = @{word} for the same dimension as {word}; := {word} to compute it"
+        hint += (
+            f"; = @{word} to use the parameter {word} again; := {word} to compute the value from it"
+        )
     end = at + max(len(word), 1)
     return AnnotationError("a set in braces is missing", place=body.place(at, end), hint=hint)
 
@@ -238,9 +240,9 @@ def measured(body: Passage, start: int) -> MetricStatement:
     name, at = read_target(body, start, "METRIC")
     if name.text in MEASURED:
         diagnostics.error(
-            f"{name.text} is measured without asking",
+            f"{name.text} is always measured",
             name.place(0, len(name.text)),
-            "use it in expressions as it is, or take another name",
+            "use it in expressions without declaring it, or choose another name",
         )
     rest = body.text[at:].lstrip()
     formula = None
@@ -248,7 +250,7 @@ def measured(body: Passage, start: int) -> MetricStatement:
         formula, clauses = _formula(body, len(body.text) - len(rest) + 2, diagnostics)
     elif rest.startswith("="):
         sign = len(body.text) - len(rest)
-        message, hint = "what is computed stands behind :=", f"write METRIC {name.text} := ..."
+        message, hint = "write a formula after :=, not after =", f"write METRIC {name.text} := ..."
         raise AnnotationError(message, place=body.place(sign, sign + 1), hint=hint)
     else:
         clauses = Clauses(body, "METRIC", _FOUND, diagnostics).read(at)
@@ -301,18 +303,18 @@ def _check_way(clauses: Clauses, name: Passage) -> None:
     values = clauses.by_keyword
     chosen = [way for way in ("REGEX", "JSON", "CSV", "SIZE") if way in values]
     if len(chosen) > 1:
-        message = f"{chosen[0]} and {chosen[1]} do not go together"
+        message = f"{chosen[0]} and {chosen[1]} exclude each other"
         raise AnnotationError(message, place=values[chosen[1]].place, hint="remove one of them")
     if "COLUMN" in values and "CSV" not in values:
         place = values["COLUMN"].place
-        raise AnnotationError("COLUMN stands behind CSV", place=place, hint="write CSV COLUMN time")
+        raise AnnotationError("COLUMN must follow CSV", place=place, hint="write CSV COLUMN time")
     if "CSV" in values and "COLUMN" not in values:
         place = values["CSV"].place
         raise AnnotationError("CSV needs a column", place=place, hint="write CSV COLUMN time")
     if "WHERE" in values and "CSV" not in values:
         hint = "write CSV COLUMN time WHERE n == 100; WHEN is for parameters"
         place = values["WHERE"].place
-        raise AnnotationError("WHERE stands behind CSV COLUMN", place=place, hint=hint)
+        raise AnnotationError("WHERE must follow CSV COLUMN", place=place, hint=hint)
     _check_source(clauses, chosen, name)
     if "JSON" in values:
         json_steps(values["JSON"].text)
@@ -330,7 +332,7 @@ def _check_source(clauses: Clauses, chosen: Sequence[str], name: Passage) -> Non
     if source is None:
         return
     if not chosen:
-        message = f"METRIC {name.text} does not say how it is found in {source.text.text}"
+        message = f"METRIC {name.text} does not say how to find its value in {source.text.text}"
         hint = r'write REGEX "time = (\S+)", JSON "$.time", CSV COLUMN time or SIZE'
         raise AnnotationError(message, place=source.value_place, hint=hint)
     check_inside(source.text, "FROM")
@@ -342,9 +344,9 @@ def check_inside(path: Passage, keyword: str) -> None:
     parts = PurePosixPath(path.text.replace("\\", "/")).parts
     outside = not parts or parts[0] == "/" or ".." in parts
     if outside:
-        message = f"{keyword} names no file" if not parts else f"{path.text} is outside"
+        message = f"{keyword} does not name a file" if not parts else f"{path.text} is outside"
         place = path.place(0, len(path.text))
-        hint = "a path in the experiment's own folder, as results/run.csv"
+        hint = "write a path in the experiment's own folder, such as results/run.csv"
         raise AnnotationError(message, place=place, hint=hint)
 
 
@@ -397,7 +399,7 @@ def command(body: Passage, token: DirectiveToken, limits: tuple[str, ...] | None
     if len(text.text) > LONGEST_COMMAND:
         place = text.place(0, len(text.text))
         message = f"a command has at most {LONGEST_COMMAND:,} characters"
-        raise AnnotationError(message, place=place, hint="put it into a script, and run that")
+        raise AnnotationError(message, place=place, hint="put it into a script, and run the script")
     diagnostics = Diagnostics()
     clauses = Clauses(body, keyword, limits or _LIMITS, diagnostics).read(at)
     command = Command(
@@ -430,7 +432,7 @@ def quoted_text(body: Passage, token: DirectiveToken, example: str) -> tuple[Pas
     text = unquote(body.cut(token_behind.start, token_behind.end))
     if not text.text.strip():
         place = body.place(token_behind.start, token_behind.end)
-        message = f"the text of {token.upper()} is empty"
+        message = f"the quoted text of {token.upper()} is empty"
         raise AnnotationError(message, place=place, hint=f"write {example}")
     return text, token_behind.end
 
@@ -469,7 +471,7 @@ def _count(clauses: Clauses, keyword: str) -> int:
         return 0
     if re.fullmatch(r"[0-9]{1,6}", clause.text.text):
         return int(clause.text.text)
-    message = f"{clause.text.text} is not a number of times"
+    message = f"{clause.text.text} is not a valid count"
     clauses.diagnostics.error(message, clause.value_place, f"write {keyword} 2")
     return 0
 
@@ -488,11 +490,11 @@ def read(body: Passage) -> Statement:
         message = (
             f"a directive has at most {LONGEST_DIRECTIVE:,} characters, this one {len(body.text):,}"
         )
-        hint = 'LINES("file") takes the elements of a set from a file'
+        hint = 'LINES("file") reads the elements of a set from a file'
         raise AnnotationError(message, place=body.place(0, LONGEST_DIRECTIVE), hint=hint)
     token = next(tokens(body.text), None)
     if token is None:
-        hint = "write a directive behind ZEN$, as PARAM n = { 1, 2, 4 }"
+        hint = "write a directive after ZEN$, such as PARAM n = { 1, 2, 4 }"
         raise AnnotationError("the directive is empty", place=body.place(0), hint=hint)
     reader = _READERS.get(token.upper())
     if reader is None:
@@ -519,7 +521,7 @@ def _constraint(body: Passage, token: DirectiveToken) -> Statement:
     if kind.upper() == "INDEX":
         return _together(body, kind)
     raise AnnotationError(
-        "CONSTRAINT is followed by VALUE or INDEX",
+        "CONSTRAINT must be followed by VALUE or INDEX",
         place=body.place(kind.start, kind.end),
         hint="write CONSTRAINT VALUE n <= 4 for a condition, CONSTRAINT INDEX a == b for a zip",
     )
@@ -547,7 +549,7 @@ def _together(body: Passage, token: DirectiveToken) -> Statement:
             break
     place = body.place(token.start, len(body.text.rstrip()))
     if len(names) < 2:
-        raise AnnotationError("INDEX needs two names at least", place=place, hint=hint)
+        raise AnnotationError("INDEX needs at least two names", place=place, hint=hint)
     return ZipStatement(tuple(names), place)
 
 
@@ -560,7 +562,7 @@ def _repeat(body: Passage, token: DirectiveToken) -> Statement:
     end = match.end() if match else token.end
     place = body.place(end - len(word) if word else token.start, end)
     if not max(least, 1) <= most <= _MOST_REPEATS or (numbers and numbers[1] and not least):
-        hint = "write REPEAT 30, or REPEAT 6:50 UNTIL wtime WITHIN 2%; 1 is the least"
+        hint = "write REPEAT 30, or REPEAT 6:50 UNTIL wtime WITHIN 2%; the minimum is 1"
         message = f"REPEAT {word} is not a number of runs" if word else "REPEAT needs a number"
         raise AnnotationError(message, place=place, hint=hint)
     diagnostics = Diagnostics()
@@ -589,7 +591,7 @@ def _check_until(clauses: Clauses, word: str, place: Place) -> None:
             f"{absent} is missing", clauses.by_keyword[written[0]].place, hint
         )
     elif ":" in word and not written:
-        message = f"REPEAT {word} does not say when the repeats suffice"
+        message = f"REPEAT {word} does not say when to stop repeating"
         clauses.diagnostics.error(message, place, hint)
 
 
@@ -603,7 +605,7 @@ def _share(clauses: Clauses) -> float | None:
         share = float(number) / 100 if percent else float(number)
         if 0 < share < 1:
             return share
-    message = f"{clause.text.text} is not a share of the median"
+    message = f"{clause.text.text} is not a percentage of the median"
     clauses.diagnostics.error(message, clause.value_place, "write WITHIN 2%")
     return None
 
@@ -631,7 +633,7 @@ def _goal(body: Passage, start: int, end: int) -> Goal:
     first, last = (word.start, word.end) if word else (start, start + 1)
     near = did_you_mean(word.text.upper(), ["MINIMIZE", "MAXIMIZE"]) if word else ""
     raise AnnotationError(
-        "a part of an OBJECTIVE begins with MINIMIZE or MAXIMIZE",
+        "each part of an OBJECTIVE must begin with MINIMIZE or MAXIMIZE",
         place=body.place(min(first, len(body.text) - 1), last),
         hint=near if near.startswith("did") else "write OBJECTIVE MINIMIZE time, MAXIMIZE gflops",
     )
@@ -679,7 +681,7 @@ def _observe(body: Passage, token: DirectiveToken) -> Statement:
     for word in _listed(body, token.end):
         name, place = word.text.lower(), word.place(0, max(len(word.text), 1))
         if not name or name.split()[0] == "perf":
-            message = "perf needs a directive of its own" if name else "OBSERVE needs a name"
+            message = "perf needs its own OBSERVE directive" if name else "OBSERVE needs a name"
             diagnostics.error(message, place, f"write {_OBSERVE_EXAMPLE}")
         elif name not in OBSERVED:
             message = f"{word.text} is not an observer"
@@ -711,8 +713,8 @@ def _counted(event: Passage) -> Metric:
     counted = counter_event(event.text)
     if counted is None:
         near = did_you_mean(event.text, EVENTS) if event.text else ""
-        hint = "perf list has the names; others by their number, as r01c2"
-        message = f"{event.text} is not an event that is counted" if event.text else _NO_EVENT
+        hint = "perf list prints the names; write other events by number, such as r01c2"
+        message = f"{event.text} is not an event that can be counted" if event.text else _NO_EVENT
         shown = near if near.startswith("did") else hint
         raise AnnotationError(message, place=place, hint=shown)
     name = counter_metric(event.text)
@@ -742,7 +744,7 @@ def _tolerance(clauses: Clauses) -> float:
         return 0.0
     if NUMBER.fullmatch(clause.text.text) and 0 <= float(clause.text.text) < 1:
         return float(clause.text.text)
-    message = f"{clause.text.text} is not a difference of numbers"
+    message = f"{clause.text.text} is not a tolerance for numbers"
     clauses.diagnostics.error(message, clause.value_place, "write WITHIN 1e-9")
     return 0.0
 
@@ -784,9 +786,7 @@ def _output(body: Passage, token: DirectiveToken) -> Statement:
             return OutputStatement(tuple(globs), "OPTIONAL" in clauses.by_keyword)
         if comma.text != ",":
             place = body.place(comma.start, comma.end)
-            hint = (
-                'write OUTPUT "a.csv", "b.csv" with a comma between two, OPTIONAL behind the last'
-            )
+            hint = 'write OUTPUT "a.csv", "b.csv" with commas between, OPTIONAL after the last'
             raise AnnotationError(f"{comma.text} is not expected here", place=place, hint=hint)
         # As if the keyword stood at the comma, so that a diagnostic about what follows points
         # there.
@@ -802,7 +802,7 @@ def _use(body: Passage, token: DirectiveToken) -> Statement:
         place = body.place(*((word.start, word.end) if word else (token.start, token.end)))
         hint = 'write USE PROGRAM "sim", USE FILE "../data/mesh.bin" or USE VERSION "gcc --version"'
         near = did_you_mean(word.text.upper(), ["PROGRAM", "FILE", "VERSION"]) if word else ""
-        message = "USE is followed by PROGRAM, FILE or VERSION"
+        message = "USE must be followed by PROGRAM, FILE or VERSION"
         raise AnnotationError(message, place=place, hint=near if near.startswith("did") else hint)
     texts: list[Passage] = []
     before = word
@@ -814,7 +814,7 @@ def _use(body: Passage, token: DirectiveToken) -> Statement:
             return UseStatement(kind, tuple(texts))
         if comma.text != ",":
             place = body.place(comma.start, comma.end)
-            hint = f'write USE {word.upper()} "a", "b" with a comma between two'
+            hint = f'write USE {word.upper()} "a", "b" with commas between the texts'
             raise AnnotationError(f"{comma.text} is not expected here", place=place, hint=hint)
         before = DirectiveToken("word", word.text, comma.start, comma.end)
 
@@ -851,7 +851,8 @@ def _end(body: Passage, token: DirectiveToken) -> Statement:
         raise AnnotationError(
             f"{behind.text} is not expected here",
             place=body.place(behind.start, behind.end),
-            hint="write END, or END and the target; quote a target that is not one word",
+            hint="write END, or END and the target; put quotes around a target that is not a "
+            "single word",
         )
     if not names:
         return EndStatement(None, region, place)

@@ -225,10 +225,10 @@ def _regex(annotated: Annotated, hole: Hole) -> Iterator[Occurrence]:
 
 def _absent(hole: Hole, files: list[Annotated]) -> Diagnostic:
     only = files[0].path if len(files) == 1 else f"any of {len(files)} files"
-    message = f"{hole.target} does not stand in {only} where it could be replaced"
+    message = f"{hole.target} does not occur in {only} at a place where it can be replaced"
     hints = [hint for file in files[:1] for hint in _hints(hole, file)]
     hint = hints[0] if hints else _near(hole, files[0])
-    return Diagnostic(message, hole.place, f"{hint}; OPTIONAL if it may be missing")
+    return Diagnostic(message, hole.place, f"{hint}; add OPTIONAL if the target may be missing")
 
 
 def _hints(hole: Hole, file: Annotated) -> Iterator[str]:
@@ -245,25 +245,25 @@ def _hints(hole: Hole, file: Annotated) -> Iterator[str]:
         if not layout.is_open(line):
             hidden_lines.append(line)
         elif hole.match == "word" and not stands_alone(hole.target, text, match.start()):
-            yield f"it is part of a longer word in line {line + 1}: MATCH TEXT finds it there"
+            yield f"it is part of a longer word on line {line + 1}: MATCH TEXT finds it there"
         elif hole.match == "word" and match.start() in escapes:
             sign = "a backslash or % of a string"
-            yield f"it stands behind {sign} in line {line + 1}: MATCH TEXT finds it there"
+            yield f"it follows {sign} on line {line + 1}: MATCH TEXT finds it there"
         elif not scope.first <= line < scope.last:
-            move = ": move the directive above it" if line < scope.first else ""
-            yield f"it stands in line {line + 1}, but {_scope(scope)}{move}"
+            move = ": move the directive above that line" if line < scope.first else ""
+            yield f"it occurs on line {line + 1}, but {_scope(scope)}{move}"
         else:
-            yield f"in line {line + 1} it is part of a longer target"
+            yield f"on line {line + 1} it is part of a longer target"
     # The directive itself holds its target: that line is no hint.
     own_line = hole.place.line - 1 if hole.place.file == str(file.source.path) else -1
     for line in hidden_lines:
         if line != own_line:
-            yield f"line {line + 1} is a directive or behind OFF, where nothing is replaced"
+            yield f"line {line + 1} is a directive or follows OFF: nothing is replaced there"
 
 
 def _scope(hole: Hole) -> str:
     if hole.last <= hole.first:
-        return "the scope begins below the directive, where nothing follows"
+        return "the scope begins after the directive, and no line follows"
     if hole.last == hole.first + 1:
         return f"the scope is line {hole.last}"
     return f"the scope is lines {hole.first + 1} to {hole.last}"
@@ -283,7 +283,9 @@ def _near(hole: Hole, file: Annotated) -> str:
             check_pattern(Passage.of(hole.target))
             for occurrence in _regex(file, pattern):
                 if layout.is_open(line := layout.line_of(occurrence.start)):
-                    return f"as a regular expression it matches in line {line + 1}: MATCH REGEX"
+                    return (
+                        f"as a regular expression it matches on line {line + 1}: write MATCH REGEX"
+                    )
     near = did_you_mean(hole.target, words) if len(words) <= _MANY else ""
     return near if near.startswith("did") else "check the target's spelling"
 
@@ -520,8 +522,8 @@ class _Template:
             at = next(i for i, text in enumerate(texts) if text == error.object)
             assignment, bad = self._inputs[at], error.object[error.start]
             raise AnnotationError(
-                f"{assignment.parameter}: {self._annotated.path} is in {encoding},"
-                f" which has no {bad!a}",
+                f"{assignment.parameter}: {self._annotated.path} is in {encoding}, which does "
+                f"not have the character {bad!a}",
                 place=assignment.place,
                 hint="save the file as UTF-8, or choose a text without this character",
             ) from None
@@ -539,7 +541,7 @@ class _Template:
                 raise AnnotationError(
                     f"with {chosen} this line has {columns} columns; fixed form ends at {width}",
                     place=Place(str(self._source.path), limit.line + 1, 1, line, len(line)),
-                    hint="go on in a second line, or keep the text in a variable",
+                    hint="continue on a second line, or keep the text in a variable",
                 )
 
 

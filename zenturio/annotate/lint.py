@@ -88,11 +88,11 @@ def ignored(application: Application) -> Iterator[Diagnostic]:
     yield warning(
         f"{count} part of every experiment: {first}",
         None,
-        "a change of such a file makes every experiment another one, and a BUILD may take what an "
-        "earlier one left\n"
-        f"for what it is to make; if these are no inputs, write into {application.root / IGNORE}:\n"
+        "a change of such a file makes all results outdated, and a BUILD may use an old output "
+        "as if it were new;\nif these files are not inputs, write into "
+        f"{application.root / IGNORE}:\n"
         + _listed(lines)
-        + f'\nif they are, say so: ZEN$ USE FILE "{next(iter(rule_by_path))}"',
+        + f'\nif they are inputs, declare them: ZEN$ USE FILE "{next(iter(rule_by_path))}"',
     )
 
 
@@ -133,10 +133,11 @@ def environments(application: Application) -> Iterator[Diagnostic]:
             if path.endswith(f"/{mark}"):
                 folder = path.removesuffix(f"/{mark}")
                 yield warning(
-                    f"{folder} is a virtual environment: its copy in an experiment does not work",
+                    f"{folder} is a virtual environment: a copy of it in an experiment does not "
+                    "work",
                     None,
-                    f"write ./{folder} into {application.root / IGNORE}, and name its programs "
-                    f"in full: {(application.root / folder).absolute()}/bin/...",
+                    f"write ./{folder} into {application.root / IGNORE}, and write the full "
+                    f"paths of its programs: {(application.root / folder).absolute()}/bin/...",
                 )
 
 
@@ -148,9 +149,10 @@ def future(application: Application) -> Iterator[Diagnostic]:
     if late:
         more = f" and {len(late) - 1:,} more files" if len(late) > 1 else ""
         yield warning(
-            f"{late[0]}{more}: last written in the future, so a BUILD cannot tell what is newer",
+            f"{late[0]}{more}: the modification time is in the future, so a BUILD cannot tell "
+            "which files are newer",
             None,
-            f"set the clock, or the time: touch {late[0]}",
+            f"correct the clock, or the time of the file: touch {late[0]}",
         )
 
 
@@ -183,15 +185,15 @@ def left_beside(application: Application) -> Iterator[Diagnostic]:
         absent = [n for n in absent if not any(fnmatchcase(n, pattern) for pattern in outputs)]
         if absent:
             files = ", ".join(absent[:3]) + (", ..." if len(absent) > 3 else "")
-            verb = "is" if len(absent) == 1 else "are"
             is_declared = absent[0] in used
             unlike = " (USE FILE copies nothing)" if is_declared else ""
             declare = "" if is_declared else f', and declare it: ZEN$ USE FILE "{absent[0]}"'
             yield warning(
-                f"{files} {verb} named, but {verb} not part of the study of a single file{unlike}",
+                f"the program names {files}, but a study of a single file does not include other "
+                f"files{unlike}",
                 None,
-                f"take the whole folder: zen run {shlex.quote(str(folder))}; or call the file by"
-                f" its full path where it is used{declare}",
+                f"run the whole folder: zen run {shlex.quote(str(folder))}; or write the full "
+                f"path of the file in the program{declare}",
             )
 
 
@@ -221,8 +223,8 @@ def blanks(application: Application) -> Iterator[Diagnostic]:
         line = _without(replacement) if parameter is not None else ""
         if parameter is not None and line:
             del bare[replacement.parameter]
-            message = f"where its WHEN does not hold, {parameter.name} is nothing: {line}"
-            hint = 'say what stands there, as DEFAULT 0; DEFAULT "" if that is meant'
+            message = f"if the condition of WHEN is false, {parameter.name} is empty: {line}"
+            hint = 'add a value for this case: DEFAULT 0, or DEFAULT "" if empty is intended'
             yield Diagnostic(message, parameter.place, hint, severity="warning")
 
 
@@ -286,8 +288,8 @@ def repeated_numbers(application: Application) -> Iterator[Diagnostic]:
         yield Diagnostic(
             f"{same_directive[0].target} is replaced on {len(lines)} lines: {shown}",
             same_directive[0].hole.place if same_directive[0].hole else same_directive[0].place,
-            "if only one is meant, put BEGIN behind the set and ZEN$ END behind its line; MATCH"
-            " WORD says that all are meant",
+            "to replace only one, put BEGIN after the set and ZEN$ END after that line; MATCH "
+            "WORD confirms that all are intended",
             severity="warning",
         )
 
@@ -310,8 +312,8 @@ def _in_strings(inside: list[Replacement], *, in_code: bool) -> Diagnostic:
     where = "not only in code" if in_code else "and nowhere in code"
     message = f"{first.target} is replaced in {first.context}{more}, {where}"
     hint = (
-        "MATCH WORD says that it is meant; ZEN$ OFF and ZEN$ ON around the line keep it; see all"
-        " with zen check --show"
+        "MATCH WORD confirms that this is intended; ZEN$ OFF and ZEN$ ON around the line "
+        "prevent it; zen check --show lists all places"
     )
     return Diagnostic(message, first.place, hint, severity="warning")
 
@@ -325,8 +327,11 @@ def overwritten(application: Application) -> Iterator[Diagnostic]:
             if number is None:
                 continue
             body = assignment.line.body
-            message = f"line {number + 1} sets {assignment.target} again: no value has an effect"
-            hint = "put the directive behind that line"
+            message = (
+                f"line {number + 1} sets {assignment.target} again, so the values of this "
+                "directive have no effect"
+            )
+            hint = "put the directive after that line"
             place = body.place(0, len(body.text))
             yield Diagnostic(message, place, hint, severity="warning")
 
@@ -404,8 +409,8 @@ def unlike(application: Application) -> Iterator[Diagnostic]:
             yield warning(
                 f'line {number} has "{text[:60]}", and the directive writes a line "{written} ..."',
                 body.place(0, len(body.text)),
-                "if the file does not read such a line, put each value in the place of the present"
-                " one: ZEN$ SUBSTITUTE",
+                "if the file does not read such a line, replace the present value instead: ZEN$ "
+                "SUBSTITUTE",
             )
 
 
@@ -488,12 +493,12 @@ def _unquoted(
     written = ", ".join(elements[:_MOST_QUOTED]) + (", ..." if len(texts) > _MOST_QUOTED else "")
     line = file.dialect.assign(assignment.target, bare)
     message = (
-        f"this writes {line}, but line {number + 1} has a list of texts in quotes"
+        f"this writes {line}, but line {number + 1} has a list of quoted texts"
         if opening
         else f"this writes {line}, without the quotes that line {number + 1} has"
     )
     what = "lists" if opening else "the quotes"
-    hint = f"write {what} into the set: ASSIGN {assignment.target} = {{ {written} }}"
+    hint = f"write {what} in the set: ASSIGN {assignment.target} = {{ {written} }}"
     body = assignment.line.body
     return warning(message, body.place(0, len(body.text)), hint)
 
@@ -513,7 +518,7 @@ _SHELL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 def no_run(application: Application) -> Iterator[Diagnostic]:
     """Without RUN there is nothing to do."""
     if not application.runs:
-        message = f"{application.name}: there is no RUN, so nothing would be run"
+        message = f"{application.name}: there is no RUN directive, so zen run has nothing to run"
         yield warning(message, None, 'write ZEN$ RUN "./program"')
 
 
@@ -538,7 +543,9 @@ def comments_only(application: Application) -> Iterator[Diagnostic]:
             in_code[place] = in_code.get(place, False) or not idle
     for place, code in in_code.items():
         if not code:
-            message = f"{targets[place]} stands in comments only: every value runs the same program"
+            message = (
+                f"{targets[place]} occurs only in comments: the program is the same for every value"
+            )
             yield warning(message, place, "check the target's spelling and its scope")
 
 
@@ -556,7 +563,7 @@ def _near_names(command: Command, parameters: set[str]) -> Iterator[Diagnostic]:
         # Only near names: braces are the shell's own, too, as in {a,b}.
         near = get_close_matches(match[1], parameters, n=1, cutoff=0.7)
         if match[1] not in parameters and near:
-            message = f"{match[0]} is not a parameter, so it is left as it is"
+            message = f"{match[0]} is not a parameter, so it is not replaced"
             place = command.text.place(match.start(), match.end())
             yield warning(message, place, f"did you mean {{{near[0]}}}?")
 
@@ -577,8 +584,10 @@ def environment(application: Application) -> Iterator[Diagnostic]:
     places = {parameter.name: parameter.place for parameter in application.space.parameters}
     for name, parameter in application.environment.items():
         if not _SHELL_NAME.fullmatch(name):
-            message = f"no shell can name the variable {name}"
-            yield warning(message, places.get(parameter), "letters, digits and _, no digit first")
+            message = f"shells cannot read a variable with the name {name}"
+            yield warning(
+                message, places.get(parameter), "use letters, digits and _, and no digit first"
+            )
 
 
 def objectives(application: Application) -> Iterator[Diagnostic]:
@@ -592,14 +601,17 @@ def objectives(application: Application) -> Iterator[Diagnostic]:
                 continue
             if name in metrics and metrics[name].optional:
                 message = f"{name} is OPTIONAL: an experiment without it has no score"
-                hint = f"write coalesce({name}, NUMBER) for such a case, or leave OPTIONAL out"
+                hint = f"write coalesce({name}, NUMBER) for such a case, or remove OPTIONAL"
                 if metrics[name].observed:
-                    message = f"{name} is NULL on machines that do not count it: no score there"
+                    message = (
+                        f"{name} is NULL on machines that cannot count it: experiments have no "
+                        "score there"
+                    )
                     hint = "zen places check NAME shows what a place can measure"
                 yield warning(message, place, hint)
         if names <= {parameter.name for parameter in application.space.parameters}:
-            message = "this objective depends on no metric: it is known before anything is run"
-            yield warning(message, place, "name what is measured, as wtime")
+            message = "this objective depends on no metric: its value is known before anything runs"
+            yield warning(message, place, "name a metric, such as wtime")
 
 
 def verification(application: Application) -> Iterator[Diagnostic]:
@@ -608,8 +620,8 @@ def verification(application: Application) -> Iterator[Diagnostic]:
         return
     for goal in application.goals:
         if goal.direction == "minimize" and goal.expression.names & {"wtime", "ctime"}:
-            message = "the fastest may be one that computes nonsense: no VERIFY says what is right"
-            hint = 'write VERIFY error <= 1e-6, or VERIFY and a command that compares: "./compare"'
+            message = "the fastest point may compute wrong results: no VERIFY checks them"
+            hint = 'write VERIFY error <= 1e-6, or a command that compares: VERIFY "./compare"'
             yield warning(message, _whole(goal.expression.passage), hint)
 
 
@@ -619,7 +631,7 @@ def unnamed_formula(application: Application) -> Iterator[Diagnostic]:
         formula = goal.expression.text
         if goal.expression.names != {formula}:
             yield warning(
-                f"the objective {formula} is a formula: results and charts have no column of it",
+                f"the objective {formula} is a formula: results and charts have no column for it",
                 _whole(goal.expression.passage),
                 f"write METRIC cost := {formula} and OBJECTIVE {goal.direction.upper()} cost, with"
                 " a name of your choice",
@@ -655,7 +667,9 @@ def threads(application: Application) -> Iterator[Diagnostic]:
         if most > slots:
             slots_taken = amount(slots, "slot") if declared else "one slot"
             message = f"each experiment takes {slots_taken}, and {variable} is up to {most}"
-            hint = f"write RUN ... CPUS {value}, so that experiments at a time have their own cores"
+            hint = (
+                f"write RUN ... CPUS {value}, so that simultaneous experiments do not share cores"
+            )
             yield warning(message, _whole(application.runs[0].text), hint)
             return
 
@@ -685,11 +699,14 @@ def baselines(application: Application) -> Iterator[Diagnostic]:
         values = own_values(application)
         names = [parameter.name for parameter in application.space.dimensions]
         if names and not values and not same.where:
-            message = f"each point is compared with itself: no file has a value of {names[0]}"
+            message = (
+                "each point is compared with itself, because no file contains a value of "
+                f"{names[0]}"
+            )
             yield warning(message, place, f"name the baseline: AS BASELINE WHERE {names[0]} == ...")
         for name, value in values.items():
             if value is None and name not in same.where:
-                message = f"the files have no value of {name} that is an element of its set"
+                message = f"no value of {name} in the files is an element of its set"
                 hint = f"name the baseline: AS BASELINE WHERE {name} == ..."
                 yield warning(message, place, hint)
 
@@ -700,7 +717,7 @@ def exactness(application: Application) -> Iterator[Diagnostic]:
         if metric.exact and metric.formula is not None:
             for name in sorted(metric.formula.names & MEASURED.keys() - {"exit"}):
                 message = f"{metric.name} is declared EXACT, but {name} differs by machine"
-                yield warning(message, metric.place, "leave EXACT away")
+                yield warning(message, metric.place, "remove EXACT")
 
 
 def patterns(application: Application) -> Iterator[Diagnostic]:
@@ -714,8 +731,8 @@ def patterns(application: Application) -> Iterator[Diagnostic]:
             continue
         if pattern.groups > 1 and metric.name not in pattern.groupindex:
             message = f"the pattern of {metric.name} has {pattern.groups} groups; "
-            hint = f"write (?:…) for the others, or (?P<{metric.name}>…) for the one that counts"
-            yield warning(message + "the first one counts", metric.place, hint)
+            hint = f"write (?:…) for the others, or (?P<{metric.name}>…) for the one to use"
+            yield warning(message + "the first one is used", metric.place, hint)
 
 
 def _whole(passage: Passage) -> Place:

@@ -83,15 +83,21 @@ class NameTable:
             reason = "a metric" if name in self.metrics else "no listed set"
             yield f"{name} has {reason}, so index({name}) is not a number", "compare its value"
         elif name == self.seed:
-            hint = "use it in files and commands; for values to compare make it a dimension"
-            yield f"{name} is the seed, which differs run by run: {role} cannot name it", hint
+            hint = "use it in files and commands only; to compare values, make it a dimension"
+            yield f"{name} is the seed, which differs in each run: {role} cannot use it", hint
         elif name in self.parameters:
             return
         elif name in self.metrics and not metrics:
-            yield f"{name} is a metric, known only after a run", f"{role} may name parameters only"
+            yield (
+                (f"{name} is a metric, whose value is known only after a run"),
+                f"{role} can use only parameters",
+            )
         elif name in self.lists:
-            hint = "TAKE mean, min, max, first or last gives one"
-            yield f"{name} keeps all its values (TAKE all), and a formula needs one", hint
+            hint = "TAKE mean, min, max, first or last gives a single value"
+            yield (
+                (f"{name} keeps all its values (TAKE all), but a formula needs a single value"),
+                hint,
+            )
         elif name in self.renamed and name not in self.metrics:
             right = self.renamed[name]
             yield f"{name} is the target; its parameter is {right}", f"write {right}"
@@ -103,8 +109,10 @@ class NameTable:
         type_ = self.check(expression, role, metrics=metrics, host=host)
         if type_ not in ("bool", None):
             kind = "a text" if type_ == "str" else "a number"
-            message = f"{role} is true or false, but {_short(expression.text)} is {kind}"
-            self.diagnostics.error(message, whole(expression), "compare it, as n * threads <= 2048")
+            message = f"{role} must be true or false, but {_short(expression.text)} is {kind}"
+            self.diagnostics.error(
+                message, whole(expression), "write a comparison, such as n * threads <= 2048"
+            )
 
     def number(
         self, expression: Expression, role: str, *, metrics: bool = False, host: bool = False
@@ -112,7 +120,7 @@ class NameTable:
         type_ = self.check(expression, role, metrics=metrics, host=host)
         if type_ in ("str", "bool"):
             kind = "a text" if type_ == "str" else "true or false"
-            message = f"{role} is a number, but {_short(expression.text)} is {kind}"
+            message = f"{role} must be a number, but {_short(expression.text)} is {kind}"
             hint = "write 1 if … else 0" if type_ == "bool" else "name a number"
             self.diagnostics.error(message, whole(expression), hint)
 
@@ -139,8 +147,8 @@ def in_order(
     for circle in walk.circles:
         at = min(range(len(circle)), key=lambda i: rank[circle[i]])
         shown = [*circle[at:], *circle[:at], circle[at]]
-        message = f"{shown[0]} needs itself: {' -> '.join(shown)}"
-        diagnostics.error(message, places.get(shown[0]), "let one of them not depend on the others")
+        message = f"{shown[0]} depends on itself: {' -> '.join(shown)}"
+        diagnostics.error(message, places.get(shown[0]), "remove one of these dependencies")
     return list(walk.done), {name for circle in walk.circles for name in circle}
 
 
@@ -286,7 +294,7 @@ def _agreed(group: Sequence[Declared], clause: str, diagnostics: Diagnostics) ->
             message = (
                 f"{other.name.text} has another {keyword} at {declarations[0].places[keyword]}"
             )
-            hint = "say it once, or the same in both"
+            hint = "write it once, or the same in both places"
             diagnostics.error(message, other.places[keyword], hint)
     return getattr(declarations[0], clause) if declarations else None
 
@@ -326,9 +334,9 @@ def _differ(first: Declaration, second: Declaration) -> NoReturn:
     """The diagnostic about one name with two meanings."""
     name = second.name.text
     second_text, first_text = (_short(_written(text)) for text in (second, first))
-    hint = "the same in both, or another name for one of them: AS …"
+    hint = "write the same in both places, or rename one of them: AS …"
     if sorted(second_text.strip("{} ").split(", ")) == sorted(first_text.strip("{} ").split(", ")):
-        hint = "the same in both, in the same order"
+        hint = "write the same in both places, in the same order"
     raise AnnotationError(
         f"{name} is {second_text} here, but {first_text} at {first.place}",
         place=second.place,
@@ -431,9 +439,11 @@ def unused_seed(application: Application) -> Iterator[Diagnostic]:
     seed = application.repeat.seed
     if seed is not None and seed not in _used(application):
         yield warning(
-            f"REPEAT sets {seed}, but nothing uses it: the program draws a seed of its own, if any",
+            f"REPEAT sets {seed}, but nothing uses this seed: the program draws its own seed, if "
+            "any",
             None,
-            f"ZEN$ ASSIGN seed = @{seed} gives it to the program; or {{{seed}}} in a command",
+            f"ZEN$ ASSIGN seed = @{seed} passes the seed to the program; or use {{{seed}}} in a "
+            "command",
         )
 
 
@@ -508,30 +518,32 @@ def _doubt(text: str, names: set[str]) -> tuple[str, str] | None:
     others = [part for part, number in zip(parts, numbers, strict=True) if not number]
     if 2 <= len(parts) <= 3 and 0 < len(others) < len(parts):
         if others == [""]:
-            return f"{text} is a text, not a range", "a bound is missing; quotes if a text is meant"
+            return f"{text} is a text, not a range", (
+                "a bound is missing; use quotes if a text is intended"
+            )
         if all(_ARITHMETIC.fullmatch(part) and _names(part) & names for part in others):
             right = ":".join(
                 part if number else f"({part})" for part, number in zip(parts, numbers, strict=True)
             )
             return (
                 f"{text} is a text, not a range",
-                f"write {{ {right} }} if a range is meant",
+                f"write {{ {right} }} if a range is intended",
             )
     if (head := text.split(maxsplit=1)[:1]) and head[0] in CALLS and text != head[0]:
-        return f"{text} is a text, not a call", f"write {CALLS[head[0]]} if that is meant"
+        return f"{text} is a text, not a call", f"write {CALLS[head[0]]} if that is intended"
     if _GROUPED_DIGITS.fullmatch(text):
         whole = re.sub(r"[_']", "", text)
-        return f"{text} is a text, not a number", f"write {whole} if a number is meant"
+        return f"{text} is a text, not a number", f"write {whole} if a number is intended"
     if 2 <= len(parts) <= 3 and all(_MEASURE.fullmatch(part) for part in parts):
-        return f"{text} is a text, not a range", "the bounds of a range are plain numbers"
+        return f"{text} is a text, not a range", "the bounds of a range must be plain numbers"
     for opener, closer in ("()", "[]", '""'):
         odd = (
             text.count(opener) % 2 if opener == closer else text.count(opener) - text.count(closer)
         )
         # A comma in brackets has cut one element in two.
         if odd:
-            message = f"{text} has a {opener if opener in text else closer} without its partner"
-            return message, "put quotes around an element that holds a comma"
+            message = f"{text} has an unmatched {opener if opener in text else closer}"
+            return message, "put quotes around an element that contains a comma"
     return None
 
 
@@ -550,14 +562,14 @@ def constraints(application: Application) -> Iterator[Diagnostic]:
         remaining = _size(alone, (constraint,))
         if remaining == 0:
             empty = True
-            message = f"{constraint.text} is never true: no point is left"
-            yield warning(message, place, "check it against the sets")
+            message = f"{constraint.text} is never true: it excludes all points"
+            yield warning(message, place, "compare it with the sets")
         elif remaining is not None and remaining == _size(alone, ()):
-            message = f"{constraint.text} is always true: it takes nothing away"
-            yield warning(message, place, "check it against the sets, or leave it away")
+            message = f"{constraint.text} is always true: it excludes no points"
+            yield warning(message, place, "compare it with the sets, or remove it")
     if not empty and space.constraints and _few(by_name) and _empty(space):
-        message = f"{application.name}: the constraints together leave no point"
-        yield warning(message, None, "check them against each other")
+        message = f"{application.name}: the constraints together exclude all points"
+        yield warning(message, None, "check whether they contradict each other")
 
 
 def texts_outside(application: Application) -> Iterator[Diagnostic]:
@@ -596,7 +608,7 @@ def _near(text: str, known: Collection[str]) -> str:
     quoted = [value for value in known if value.strip("\"'") == text.strip("\"'")]
     if quoted and quoted[0] != text:
         mark = "'" if '"' in quoted[0] else '"'
-        return f"the set has it with its quotes: write {mark}{quoted[0]}{mark}"
+        return f"the elements of the set include the quotes: write {mark}{quoted[0]}{mark}"
     return did_you_mean(text, known)
 
 
@@ -643,10 +655,13 @@ def size(application: Application) -> Iterator[Diagnostic]:
     if application.goals:
         return
     space = application.space
-    hint = "say what is best, OBJECTIVE MINIMIZE wtime, and search; or run a sample of them"
+    hint = (
+        "add an objective, such as OBJECTIVE MINIMIZE wtime, and search; or run a sample of the "
+        "points"
+    )
     continuous = [p.name for p in space.parameters if isinstance(p.domain, Continuous)]
     if continuous:
-        message = f"{continuous[0]} is continuous, and there is no OBJECTIVE to search for"
+        message = f"{continuous[0]} is continuous, and there is no OBJECTIVE for a search"
         yield warning(message, _place(space, continuous[0]), hint)
         return
     if any(isinstance(parameter.domain, Dependent) for parameter in space.parameters):
@@ -654,7 +669,7 @@ def size(application: Application) -> Iterator[Diagnostic]:
     count = _points(space)
     if count > MANY:
         shown = f"{count:,}" if count < 10**15 else f"more than 10^{len(str(count)) - 1}"
-        message = f"{application.name}: {shown} points, and no OBJECTIVE to search for"
+        message = f"{application.name}: {shown} points, and no OBJECTIVE for a search"
         yield warning(message, None, hint)
 
 

@@ -222,7 +222,7 @@ class GitIgnore:
 
 
 def _read(base: str, path: Path) -> _Rules | None:
-    """Return the rules of a file; None where there is none, or it is too large to be one."""
+    """Return the rules of a file; None where there is none, or the file is too large to be one."""
     try:
         if not path.is_file() or path.stat().st_size > _LARGEST:
             return None
@@ -277,13 +277,13 @@ def check_pattern(passage: Passage) -> Pattern:
 def _hint(reason: str) -> str:
     """What would be right, for the commonest mistakes."""
     if "perl operator" in reason:
-        return "the syntax is RE2's: no look-around; put what is wanted in a group (…)"
+        return "the syntax is RE2's, without look-around; put the text to extract in a group (…)"
     if "escape sequence: \\" in reason and reason[-1].isdigit():
-        return "the syntax is RE2's: no references back to a group"
+        return "the syntax is RE2's, without back references"
     if "missing" in reason:
-        return "close it; a bracket that is meant itself is written \\( or \\["
+        return "close it; write \\( or \\[ for a literal bracket"
     if "repetition" in reason:
-        return "a sign that is meant itself has a backslash before it: \\* \\+ \\?"
+        return "write a backslash before a literal sign: \\* \\+ \\?"
     return "the syntax is that of RE2, which is Python's without look-around and back references"
 
 
@@ -343,7 +343,7 @@ def json_steps(path: str | Passage) -> tuple[JsonStep, ...]:
     text = passage.text
     if not text.startswith("$"):
         hint = f'write "$.{text}"' if re.fullmatch(r"[\w.]+", text) else _EXAMPLE
-        raise AnnotationError("a JSON path begins with $", place=passage.place(0), hint=hint)
+        raise AnnotationError("a JSON path must begin with $", place=passage.place(0), hint=hint)
     steps: list[JsonStep] = []
     at = 1
     while at < len(text):

@@ -90,10 +90,16 @@ def unguarded(files: Iterable[Annotated]) -> Iterator[Diagnostic]:
                 text = without_end(file.source.lines[number])
                 match = _RETURN.match(text)
                 if match:
-                    message = f"a round of {region.name} that is left here lasts until the next one"
+                    message = (
+                        f"a pass through {region.name} that leaves the region here is measured "
+                        "until the next pass begins"
+                    )
                     at = match.start(1)
                     place = Place(str(file.source.path), number + 1, at + 1, text, len(match[1]))
-                    hint = "end the region before it: nothing tells when this language leaves it"
+                    hint = (
+                        "put END CR before this line: in this language, zenturio cannot detect "
+                        "that the region is left here"
+                    )
                     yield Diagnostic(message, place, hint, severity="warning")
 
 
@@ -102,16 +108,20 @@ def _diagnostics(region: MeasuredRegion, dialect: Dialect) -> Iterator[Diagnosti
         body = region.begin.body
         message = f"the region's name {region.name!r} is not a word"
         place = body.place(0, len(body.text))
-        yield Diagnostic(message, place, "letters, digits and _: its metrics are named after it")
+        yield Diagnostic(
+            message, place, "use letters, digits and _: the metrics of the region contain its name"
+        )
     for probe in region.probes:
         if probe not in _LANGUAGES.get(dialect.name, (None, ()))[1]:
             yield _lacking(region, probe, dialect)
     counts = _LANGUAGES.get(dialect.name, (None,))[0] in (_c, _fortran, _python)
     if region.counters and not counts:
         body = region.begin.body
-        message = f"no events are counted in regions of {dialect.name}"
+        message = f"events cannot be counted in regions of {dialect.name}"
         place = body.place(0, len(body.text))
-        yield Diagnostic(message, place, f"OBSERVE perf {', '.join(region.counters)} counts in all")
+        yield Diagnostic(
+            message, place, f"OBSERVE perf {', '.join(region.counters)} counts in the whole run"
+        )
 
 
 def _lacking(region: MeasuredRegion, probe: Probe, dialect: Dialect) -> Diagnostic:
@@ -121,7 +131,11 @@ def _lacking(region: MeasuredRegion, probe: Probe, dialect: Dialect) -> Diagnost
     place = region.begin.body.place(at, at + len(probe))
     if dialect.name == "shell":
         message += " on this system, only on Linux"
-    hint = f"there is {', '.join(probes)}" if probes else "let the program print it, for a METRIC"
+    hint = (
+        f"there is {', '.join(probes)}"
+        if probes
+        else ("let the program print the value, and read it with a METRIC")
+    )
     return Diagnostic(message, place, hint)
 
 

@@ -113,7 +113,7 @@ def check_formulas(names: NameTable, metrics: Mapping[str, Metric]) -> None:
 
 def seed_of(parameter: Parameter, repeated: RepeatStatement) -> Domain:
     """The elements of a seed: one whole number to count from, or one for each run."""
-    assert repeated.seed is not None, "only a named seed has elements"
+    assert repeated.seed is not None, "only a named seed can have elements"
     place = repeated.seed.place(0, len(repeated.seed.text))
     domain = parameter.domain
     if domain is None or isinstance(domain, Continuous | Dependent) or parameter.when is not None:
@@ -129,7 +129,7 @@ def seed_of(parameter: Parameter, repeated: RepeatStatement) -> Domain:
 
 
 def _wrong(message: str, place: Place) -> AnnotationError:
-    hint = "one whole number to count from, as { 1 }, or an element for each run"
+    hint = "write one whole number to count from, such as { 1 }, or an element for each run"
     return AnnotationError(message, place=place, hint=hint)
 
 
@@ -256,7 +256,7 @@ class Assembly:
             place = name.place(0, len(name.text))
             if self.confined:
                 raise SafetyError(message, place=place, hint="copy the file into the folder")
-            self.diagnostics.warn(message, place, "run it only if that is meant")
+            self.diagnostics.warn(message, place, "run it only if that is intended")
             if not path.is_relative_to(project):
                 foreign[f"{place}: elements from a file"] = str(path)
         trust.require_reading(foreign)
@@ -266,7 +266,7 @@ class Assembly:
         first: S | None = None
         for statement in self.statements_of(kind):
             if first is not None:
-                message = f"{keyword} stands already at {place(first)}"
+                message = f"{keyword} is already declared at {place(first)}"
                 self.diagnostics.error(message, place(statement), "remove one of them")
             first = first or statement
         return first
@@ -289,8 +289,8 @@ class Assembly:
         repeat, until = repeated.repeat, repeated.repeat.until
         if until is None or until.least >= FEWEST_REPEATS:
             return repeat
-        message = f"each point runs {FEWEST_REPEATS} times at least, not {until.least}"
-        hint = "fewer values have no 95% interval of the median"
+        message = f"each point must run at least {FEWEST_REPEATS} times, not {until.least}"
+        hint = "fewer values give no 95% interval of the median"
         self.diagnostics.warn(message, repeated.place, hint)
         until = replace(until, least=FEWEST_REPEATS)
         return replace(repeat, count=max(repeat.count, FEWEST_REPEATS), until=until)
@@ -313,8 +313,8 @@ class Assembly:
         for probed in self.statements_of(RegionStatement):
             place = probed.name.place(0, len(probed.name.text))
             if probed.name.text in seen:
-                message = f"the region {probed.name.text} stands already at "
-                hint = "give one of them another name"
+                message = f"the region {probed.name.text} is already declared at "
+                hint = "rename one of them"
                 self.diagnostics.error(message + str(seen[probed.name.text]), place, hint)
             seen.setdefault(probed.name.text, place)
 
@@ -327,8 +327,8 @@ class Assembly:
         for metric in (*searched, *observed):
             name = metric.name
             if name in metrics:
-                message = f"the metric {name} stands already at {metrics[name].place}"
-                hint = "remove one of them" if metric.observed else "give one of them another name"
+                message = f"the metric {name} is already declared at {metrics[name].place}"
+                hint = "remove one of them" if metric.observed else "rename one of them"
                 self.diagnostics.error(message, metric.place, hint)
             metrics.setdefault(name, metric)
         self.add_instructions_per_cycle(metrics, parameters)
@@ -338,8 +338,8 @@ class Assembly:
             if name in known_names(parameters):
                 declared = parameters.by_name.get(name)
                 where = f" at {declared.place}" if declared else ""
-                message = f"{name} is a parameter{where}, so no metric can have its name"
-                self.diagnostics.error(message, metric.place, "give one of them another name")
+                message = f"{name} is a parameter{where}, so a metric cannot have the same name"
+                self.diagnostics.error(message, metric.place, "rename one of them")
         return metrics
 
     def add_instructions_per_cycle(
@@ -375,8 +375,8 @@ class Assembly:
         """A METRIC of the same name may say more of it, but not find it somewhere else."""
         declared = metrics.setdefault(metric.name, metric)
         if declared.source or declared.formula is not None:
-            message = f"the region's {metric.name} stands already at {declared.place}"
-            self.diagnostics.error(message, metric.place, "give one of them another name")
+            message = f"the region's {metric.name} is already declared at {declared.place}"
+            self.diagnostics.error(message, metric.place, "rename one of them")
 
     def names(
         self, dimensions: Mapping[str, Parameter], metrics: Mapping[str, Metric], repeat: Repeat
@@ -490,8 +490,8 @@ class Assembly:
                 message = f"{text} is the seed, not a dimension"
                 self.diagnostics.error(message, place, "leave it away")
             elif text in names.unplaced:
-                message = f"{text} has no listed set, so it cannot vary together with others"
-                self.diagnostics.error(message, place, "say what must hold: CONSTRAINT VALUE …")
+                message = f"{text} has no listed elements, so it cannot vary together with others"
+                self.diagnostics.error(message, place, "write the condition: CONSTRAINT VALUE …")
             elif text in dimensions:
                 domain = dimensions[text].domain
                 sizes[text] = domain.size if domain else 0
@@ -502,8 +502,8 @@ class Assembly:
                 return
         if len(set(sizes.values())) > 1 and len(self.diagnostics.errors) == before:
             lengths = ", ".join(f"{name} has {size}" for name, size in sizes.items())
-            message = f"the sets are not equally long: {lengths} elements"
-            hint = "give each as many elements as the others"
+            message = f"the sets differ in length: {lengths} elements"
+            hint = "give all of them the same number of elements"
             self.diagnostics.error(message, together.place, hint)
 
 
@@ -629,7 +629,7 @@ def _check_side(document: ParsedFile, diagnostics: Diagnostics) -> None:
     if number:
         place = Place(str(document.source.path), number, 1, text, len(text))
         hint = f"write ZEN$ {text.strip()}" if text.split()[0].upper() in KEYWORDS else "ZEN$ …"
-        diagnostics.error("each directive begins with ZEN$, here as well", place, hint)
+        diagnostics.error("each directive must begin with ZEN$ in this file, too", place, hint)
 
 
 def _silent(
@@ -640,7 +640,7 @@ def _silent(
     texts = (d for d in chain(documents, map(open_copied, copied)) if d.source.text is not None)
     first = next(texts, None)
     if first is None:
-        hint = "directives for a file that cannot hold comments stand beside it, in NAME.zen"
+        hint = "write directives for a file that cannot contain comments into NAME.zen beside it"
         return Diagnostic(f"{where}: there are no directives", hint=hint)
     openers = first.dialect.openers or ("#",)
     opener = next((o for o in ("//", "#", "!") if o in openers), openers[0])

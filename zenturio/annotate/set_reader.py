@@ -114,7 +114,7 @@ class _SetSyntaxReader(TextReader):
         self.at += 1
         self.skip()
         if self.next() == "}":
-            hint = 'at least one element, as { 1, 2 }; the empty text is written ""'
+            hint = 'write at least one element, as in { 1, 2 }; write "" for an empty text'
             raise self.error("the set is empty", start, self.at + 1, hint)
         items = [self.item(start)]
         while self.next() == ",":
@@ -127,7 +127,7 @@ class _SetSyntaxReader(TextReader):
         return WrittenElements(tuple(items), start, self.at)
 
     def open(self, start: int) -> AnnotationError:
-        hint = "a } behind the last element"
+        hint = "write } after the last element"
         return self.error("the set is not closed: its } is missing", start, start + 1, hint)
 
     def item(self, opening: int) -> Item:
@@ -136,7 +136,7 @@ class _SetSyntaxReader(TextReader):
         if not self.next():
             raise self.open(opening)
         if self.next() in ",}":
-            hint = 'one comma between two elements; the empty text is written ""'
+            hint = 'write one comma between two elements; write "" for an empty text'
             raise self.error("an element is missing here", self.at, self.at + 1, hint)
         # Ranges and calls first: what is neither is a text, such as 10:30 pm or f(x).
         item = self.range() or self.call()
@@ -200,7 +200,7 @@ class _SetSyntaxReader(TextReader):
         # Each element may look for a far parenthesis: the sum of it is bounded.
         self.effort += (end or len(self.text)) - start
         if self.effort > EFFORT:
-            hint = "quotes around each text that holds one"
+            hint = "put quotes around each text that contains a parenthesis"
             raise self.error("too many parentheses in a set", start, start + 1, hint)
         return end
 
@@ -217,7 +217,9 @@ class _SetSyntaxReader(TextReader):
         self.at = end
         self.skip()
         if self.next() not in (",", "}", ""):
-            hint = f"a comma, or quotes around the whole if {name} is not a function here"
+            hint = (
+                f"write a comma, or put quotes around the element if {name} is not a function here"
+            )
             raise self.error(f"{name}(…) stands alone", self.at, self.at + 1, hint)
         return WrittenCall(name, arguments, start, end)
 
@@ -245,8 +247,10 @@ class _SetSyntaxReader(TextReader):
         # A group may touch the quote; behind a blank it would be another element without a comma.
         if self.next() == "{" and self.at == behind:
             return
-        hint = 'a comma between two elements; a quote inside a quoted text is written \\"'
-        raise self.error("the text goes on behind its closing quote", self.at, self.at + 1, hint)
+        hint = 'write a comma between two elements; write \\" for a quote inside a quoted text'
+        raise self.error(
+            "the element continues after its closing quote", self.at, self.at + 1, hint
+        )
 
 
 def _arguments(passage: Passage) -> tuple[Passage, ...]:
@@ -269,9 +273,9 @@ _BOOLS = {
     **dict.fromkeys(("false", "no", "off", "0", ".false."), False),
 }
 _HINTS = {
-    "bool": "true or false, yes or no, on or off, 1 or 0, .true. or .false.",
-    "int": "a whole number, as 16 or 0x10; TYPE real or TYPE str otherwise",
-    "real": "a number, as 0.5 or 1e-3; TYPE str otherwise",
+    "bool": "use true or false, yes or no, on or off, 1 or 0, .true. or .false.",
+    "int": "write a whole number, such as 16 or 0x10; otherwise use TYPE real or TYPE str",
+    "real": "write a number, such as 0.5 or 1e-3; otherwise use TYPE str",
 }
 
 
@@ -326,12 +330,12 @@ def _equal(first: TypedElement, second: TypedElement) -> AnnotationError:
     """The diagnostic about two elements that are one."""
     if first.text == second.text:
         origins = " and".join(entry.origin for entry in (first, second) if entry.origin)
-        message = f"the element {first.text!r} stands twice{origins and ':'}{origins}"
+        message = f"the element {first.text!r} occurs twice{origins and ':'}{origins}"
         hint = "remove one of them"
     else:
         a, b = (f"{entry.text!r}{entry.origin}" for entry in (first, second))
         message = f"the elements {a} and {b} are the same value"
-        hint = "remove one of them; TYPE str if the texts are what matters"
+        hint = "remove one of them; use TYPE str if the texts matter"
     return AnnotationError(message, place=second.place, hint=hint)
 
 
@@ -348,20 +352,20 @@ def lines_of(name: Passage, base: Path, place: Place) -> list[TypedElement]:
         if line.strip()
     ]
     if not filled_lines:
-        hint = "one element in each line"
+        hint = "write one element on each line"
         raise AnnotationError(f"{name.text} has no lines: the set is empty", place=place, hint=hint)
     return filled_lines
 
 
 def _content(name: Passage, base: Path, place: Place) -> str:
     path = base / name.text
-    hint = "a text file with one element in each line"
+    hint = "a text file with write one element on each line"
     try:
         # Not a pipe or a device, which would be waited for, nor a file that fills the memory.
         if path.is_file() and path.stat().st_size <= _LARGEST:
             # A byte order mark would become part of the first element.
             return path.read_bytes().decode("utf-8-sig")
-        reason = "it is too large" if path.is_file() else ""
+        reason = "the file is too large" if path.is_file() else ""
     except UnicodeDecodeError:
         reason = "it is not UTF-8"
     except (OSError, ValueError) as error:
@@ -376,7 +380,7 @@ def _missing(name: Passage, base: Path, place: Place) -> AnnotationError:
     try:
         names = [entry.name for entry in folder.iterdir() if not entry.name.startswith(".")]
     except OSError:
-        message, hint = f"there is no folder {folder}", f"paths begin at {base}"
+        message, hint = f"there is no folder {folder}", f"paths are relative to {base}"
     else:
         message = f"there is no file {name.text} in {base}"
         hint = did_you_mean(Path(name.text).name, names)
@@ -388,13 +392,13 @@ def folder_entries(pattern: Passage, base: Path, place: Place) -> list[TypedElem
     try:
         names = {name.replace("\\", "/") for name in PathPattern(str(base)).matches(pattern.text)}
     except TooManyEntries:
-        message = f"{pattern.text} looks at more than {MOST_ENTRIES:,} files"
-        hint = "name the folder more exactly"
+        message = f"{pattern.text} searches more than {MOST_ENTRIES:,} files"
+        hint = "name the folder more precisely"
         raise AnnotationError(message, place=place, hint=hint) from None
     except (OSError, ValueError, RecursionError):
         names = set()
     if not names:
-        hint = f"paths begin at {base}; a pattern is written as data/*.csv"
+        hint = f"paths are relative to {base}; a pattern looks like data/*.csv"
         message = f"nothing matches {pattern.text}: the set is empty"
         raise AnnotationError(message, place=place, hint=hint)
     if unreadable := [name for name in names if not _is_text(name)]:
@@ -419,7 +423,7 @@ MOST = 1_000_000
 LISTED = 1024
 """A set of so many elements is kept element by element."""
 
-_ALONE = "give it a parameter of its own"
+_ALONE = "use a separate parameter for it"
 
 
 def read_set(passage: Passage, base: Path, type: Type | None = None) -> Domain:  # noqa: A002
@@ -428,8 +432,8 @@ def read_set(passage: Passage, base: Path, type: Type | None = None) -> Domain: 
     behind = passage.cut(written.end, len(passage.text)).strip()
     if behind.text:
         place = behind.place(0, len(behind.text))
-        hint = "a set ends with its }"
-        raise AnnotationError("the text goes on behind the set", place=place, hint=hint)
+        hint = "a set must end with }"
+        raise AnnotationError("there is text after the set", place=place, hint=hint)
     return _Builder(passage, base, type).whole(written)
 
 
@@ -463,7 +467,7 @@ class _Builder:
             yield
         except SpaceError as error:
             diagnostic = error.diagnostics[0]
-            hint = diagnostic.hint or "a smaller set, or another way to write it"
+            hint = diagnostic.hint or "use a smaller set, or write it in another way"
             raise self.error(diagnostic.message, item, hint) from None
 
     def whole(self, written: WrittenElements) -> Domain:
@@ -483,7 +487,7 @@ class _Builder:
         if isinstance(domain, Dependent) and self.type == "real":
             return replace(domain, type="real")
         if isinstance(domain, Continuous | Dependent):
-            message = f"TYPE {self.type} does not go with this set of {domain.type} numbers"
+            message = f"TYPE {self.type} does not fit this set of {domain.type} numbers"
             raise self.error(message, item, "leave TYPE away")
         if domain.size <= LISTED:
             return self.union(written, self.type)
@@ -518,7 +522,9 @@ class _Builder:
 
     def few(self, item: Item, size: int) -> None:
         if size > MOST:
-            raise self.error(f"{size:,} elements are too many beside others", item, _ALONE)
+            raise self.error(
+                f"{size:,} elements are too many together with other elements", item, _ALONE
+            )
 
     def item(self, item: WrittenRange | WrittenCall, *, alone: bool = False) -> Domain:
         if isinstance(item, WrittenRange):
@@ -559,7 +565,7 @@ class _Builder:
         self, item: WrittenRange, bounds: Sequence[str | Expression], *, alone: bool
     ) -> Domain:
         if not alone:
-            message = "a range whose bounds depend on other parameters stands alone in its set"
+            message = "a range whose bounds depend on other parameters must be alone in its set"
             raise self.error(message, item, _ALONE)
         with self.placed(item):
             first, last, stride = (*bounds, "1")[:3]
@@ -575,7 +581,7 @@ class _Builder:
         value = expression.value({})
         if isinstance(value, bool) or not isinstance(value, int | float):
             place = bound.place(0, len(bound.text))
-            hint = "a number, or an expression that gives one, as (n/2)"
+            hint = "write a number, or an expression that gives one, such as (n/2)"
             raise AnnotationError("this bound is not a number", place=place, hint=hint)
         return text_of(value)
 
@@ -615,9 +621,7 @@ class _Builder:
 
     def continuous(self, item: WrittenCall, *, alone: bool) -> Domain:
         if not alone:
-            message = (
-                f"{item.name} has no elements that could be listed: it stands alone in its set"
-            )
+            message = f"{item.name} has no elements that can be listed: it must be alone in its set"
             raise self.error(message, item, _ALONE)
         low, high = (float(self.number(argument)) for argument in item.arguments)
         if math.isinf(low) or math.isinf(high):
@@ -637,7 +641,7 @@ class _Builder:
         if isinstance(value, int | float) and not isinstance(value, bool):
             return text_of(value)
         place = argument.place(0, len(argument.text))
-        hint = "a plain number, as 0.5 or 1e-6"
+        hint = "write a plain number, such as 0.5 or 1e-6"
         raise AnnotationError(f"{argument.text} is not a number", place=place, hint=hint)
 
 

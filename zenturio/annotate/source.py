@@ -303,7 +303,7 @@ def read_facts(location: str, *, follows_links: bool = False) -> FileFacts:
                 return FileFacts(stamp, digest, is_marked)
         finally:
             os.close(descriptor)
-    raise OSError(errno.EBUSY, "it changes while it is read", location)
+    raise OSError(errno.EBUSY, "the file changes while it is read", location)
 
 
 def _read_pieces(descriptor: int, size: int) -> tuple[bytes, bool]:

@@ -133,7 +133,7 @@ class DocumentReader:
     def _cannot_read(self, location: str, error: OSError) -> None:
         hint = "change its permissions"
         if error.errno == errno.EBUSY:
-            hint = f"wait until nobody writes to it, or leave it out by a line in {IGNORE}"
+            hint = f"wait until no program writes to it, or exclude it by a line in {IGNORE}"
         message = f"{location} cannot be read: {error.strerror}"
         self._diagnostics.errors.append(Diagnostic(message, hint=hint))
 
@@ -273,7 +273,7 @@ class Targets:
         other = self._taken.setdefault(same, hole)
         if other.parameter != hole.parameter:
             raise AnnotationError(
-                f"{hole.target} is already replaced in the same lines, at {other.place}",
+                f"{hole.target} is already replaced on the same lines by {other.place}",
                 place=hole.place,
                 hint="remove one of them, or give each a scope with BEGIN and END",
             )
@@ -295,9 +295,9 @@ class Targets:
         """The files, text or not, whose lines are in the scope of a SUBSTITUTE."""
         if declaration.begins and (document.kind != "file" or declaration.glob is not None):
             raise AnnotationError(
-                "BEGIN has no meaning for lines of another file: its scope is all of them",
+                "BEGIN cannot be used for another file: the scope is always the whole file",
                 place=declaration.places["BEGIN"],
-                hint="leave BEGIN and its END away",
+                hint="remove BEGIN and its END",
             )
         if declaration.glob is None and document.kind == "file":
             return [document.name]
@@ -317,7 +317,9 @@ class Targets:
         names = [name for name in every if match_glob(glob.text, name)]
         if not names:
             place = glob.place(0, len(glob.text))
-            hint = f"{did_you_mean(glob.text, every)}; *.c is in any folder, src/*.c from the first"
+            hint = (
+                f"{did_you_mean(glob.text, every)}; *.c matches in any folder, src/*.c only in src"
+            )
             raise AnnotationError(f"no file matches {glob.text}", place=place, hint=hint)
         return names
 
@@ -327,13 +329,13 @@ class Targets:
         target = quoted(declaration.target.text)
         if document.kind != "file":
             raise AnnotationError(
-                "ASSIGN stands in the file itself, where the assignment shall be",
+                "ASSIGN must be in the file itself, at the place of the assignment",
                 place=declaration.place,
                 hint=f"write SUBSTITUTE {target} = … here",
             )
         if document.dialect.form is None:
             raise AnnotationError(
-                f"{document.dialect.name} files have no assignment",
+                f"{document.dialect.name} files have no assignments",
                 place=declaration.place,
                 hint=f"write SUBSTITUTE {target} = …, and {target} where the value belongs",
             )
@@ -343,7 +345,7 @@ class Targets:
     def export(self, target: Passage, parameter: str) -> None:
         place = target.place(0, len(target.text))
         if "=" in target.text or "\0" in target.text:
-            message = f"no environment can hold a variable named {target.text}"
+            message = f"{target.text} cannot be the name of an environment variable"
             raise AnnotationError(message, place=place, hint="letters, digits and _")
         if self.environment.setdefault(target.text, parameter) != parameter:
             first = self._variables[target.text]
@@ -378,22 +380,22 @@ def _only_binary(document: ParsedFile, declaration: Declaration) -> AnnotationEr
     """What is wrong with a SUBSTITUTE that concerns no text."""
     glob, place = declaration.glob, declaration.place
     if glob is not None:
-        message = f"only binary files match {glob.text}: nothing in them can be replaced"
+        message = f"only binary files match {glob.text}: values cannot be replaced in binary files"
         place = glob.place(0, len(glob.text))
         return AnnotationError(message, place=place, hint="name text files")
     if document.kind == "side":
         name = document.name.removesuffix(SIDE)
         return AnnotationError(
-            f"{name} is binary: it is copied, and nothing in it can be replaced",
+            f"{name} is binary: zenturio copies it and cannot replace values in it",
             place=place,
-            hint="use ENV, or {name} in the RUN command, to hand over the value",
+            hint="use ENV, or {name} in the RUN command, to pass the value",
         )
-    message = "there is no text file that this could be about"
+    message = "there is no text file to which this applies"
     return AnnotationError(message, place=place, hint="name a folder")
 
 
 def _check_region(document: ParsedFile, name: Passage) -> None:
     if document.kind != "file":
-        message = "CR stands in the program itself, around the region that is measured"
+        message = "CR must be in the program itself, around the region to measure"
         place = name.place(0, len(name.text))
         raise AnnotationError(message, place=place, hint="move it there")

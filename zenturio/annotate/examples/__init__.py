@@ -31,7 +31,7 @@ class Example:
                 target.write(text)
         except FileExistsError as error:
             raise ConflictError(
-                f"{path} is there already", hint="name another file: --out FILE"
+                f"{path} exists already", hint="choose another file: --out FILE"
             ) from error
         except OSError as error:
             raise PlaceError(f"cannot write {path}: {error.strerror}") from error
