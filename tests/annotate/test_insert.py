@@ -77,7 +77,7 @@ def test_a_long_directive_goes_on_and_is_never_broken_in_quotes():
 
 
 def test_a_place_where_it_would_be_no_directive_is_refused():
-    with pytest.raises(AnnotationError, match="before line 2 would stand in a string"):
+    with pytest.raises(AnnotationError, match="before line 2 would be inside a string"):
         insert('s = """\n"""\n', "python", {"n": [1]}, before=2)
     with pytest.raises(AnnotationError, match="OFF and ON"):
         insert("# ZEN$ OFF\nx\n# ZEN$ ON\n", "python", {"n": [1]}, before=2)
@@ -86,7 +86,7 @@ def test_a_place_where_it_would_be_no_directive_is_refused():
 def test_a_file_without_comments_and_a_name_without_a_form_are_refused():
     with pytest.raises(AnnotationError, match="data files have no comments"):
         insert("{}", dialect_of("a.json"), {"n": [1]})
-    with pytest.raises(AnnotationError, match="cannot be written as a name"):
+    with pytest.raises(AnnotationError, match="cannot be used as a name"):
         insert("", "c", {"a\nb": [1]})
     with pytest.raises(AnnotationError, match="would end the comment"):
         insert("", "ocaml", {}, bodies=['RUN "a *) b"'])

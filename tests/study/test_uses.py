@@ -195,7 +195,7 @@ def test_an_output_that_is_declared_is_an_input(study):
     [
         ("USE", "USE must be followed by PROGRAM, FILE or VERSION"),
         ('USE PROGRAMM "x"', "did you mean 'PROGRAM'"),
-        ('USE "sim"', "USE is followed by"),
+        ('USE "sim"', "USE must be followed by"),
         ("USE PROGRAM sim", "PROGRAM needs a quoted text"),
         ('USE FILE "a" "b"', "is not expected here"),
         ('USE VERSION ""', "is empty"),
