@@ -251,7 +251,7 @@ class _LineSearch:
                 f"{self.dialect.name} comments begin with {' or '.join(self.dialect.openers)}; "
                 f"in another language, write the directives into {self._side} beside the file"
             )
-            message = f"{opener} {MARK} is not a directive: {opener} begins no comment"
+            message = f"{opener} {MARK} is not a directive: {opener} does not begin a comment"
             self._warn(place, message, hint)
         else:
             hint = "write the directives into a file of the same name with .zen appended"

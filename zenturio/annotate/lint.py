@@ -401,7 +401,8 @@ def unlike(application: Application) -> Iterator[Diagnostic]:
                 for number, text in enumerate(file.source.lines, 1)
                 if number - 1 not in directives and re.search(rf"(?<!\w){target}(?!\w)", text)
             ]
-            if not lines or any(re.match(rf"{target}\s*=(?!=)", text) for _, text in lines):
+            alike = re.compile(rf"{target}\s*=(?!=)(?!.*[;$]$)")
+            if not lines or any(alike.match(text) for _, text in lines):
                 continue
             number, text = lines[0]
             body = assignment.line.body

@@ -493,10 +493,18 @@ def elements(application: Application) -> Iterator[Diagnostic]:
     names = {parameter.name for parameter in application.space.parameters}
     for parameter in application.space.parameters:
         for text in _texts(parameter):
+            if _is_quoted(text, parameter):
+                continue
             if doubt := _doubt(text, names):
                 message, hint = doubt
                 yield warning(f"{parameter.name}: {message}", parameter.place, hint)
                 break
+
+
+def _is_quoted(text: str, parameter: Parameter) -> bool:
+    """Whether quotes in its directive say that a text is meant."""
+    line = parameter.place.text if parameter.place is not None else ""
+    return f'"{text}"' in line or f"'{text}'" in line
 
 
 def _texts(parameter: Parameter) -> Iterator[str]:

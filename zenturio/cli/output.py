@@ -237,11 +237,11 @@ def _console() -> "Console":
     return Console(file=safe_streams.unguarded(sys.stderr))
 
 
-def number(value: Any) -> str:
-    """Return *value* as tables show it: integers in full, floats to four digits or their point."""
+def number(value: Any, digits: int = 4) -> str:
+    """Return *value* as tables show it: integers in full, floats to *digits* or their point."""
     if isinstance(value, float):
         whole = abs(value) < 1e15 and (value.is_integer() or abs(value) >= 1e4)
-        return f"{value:.0f}" if whole else f"{value:.4g}"
+        return f"{value:.0f}" if whole else f"{value:.{digits}g}"
     return "" if value is None else str(value)
 
 
@@ -271,7 +271,7 @@ def values_text(values: Mapping[str, object]) -> str:
 
 def best_text(best: "BestPoint", study: str, db: str | None) -> str:
     """Say which point of a run is the best one, and by what."""
-    text = f"{best.goal} = {number(best.value)} at {values_text(best.at)}"
+    text = f"{best.goal} = {number(best.value, 6)} at {values_text(best.at)}"
     if best.confirmed:
         return f"confirmed best: {text}, {_confirmed_by(best.confirmed)}"
     ranked = command_to_type("best", study, db=db)
@@ -307,7 +307,8 @@ def _delimited(value: object) -> str:
 
     Quotes that a text has itself stand as they are; reals are rounded as in tables.
     """
-    text = f"{value:.6g}" if isinstance(value, float) and len(str(value)) > 8 else str(value)
+    is_short = isinstance(value, float) and (len(str(value)) > 8 or value.is_integer())
+    text = f"{value:.6g}" if is_short else str(value)
     is_clear = text == text.strip() != "" and "," not in text
     quote = "'" if '"' in text and "'" not in text else '"'
     return text if is_clear else f"{quote}{text}{quote}"

@@ -307,7 +307,7 @@ def _best_of_points(summary: RunSummary, db: str | None) -> str:
     (point,) = ranking.points
     what = f"{ranking.aggregates[goal]} of {quantities.amount(point.used, 'repeat')}"
     values = output.values_text(point.values)
-    return f"best: {goal} = {output.number(point.scores[goal])} at {values} ({what})"
+    return f"best: {goal} = {output.number(point.scores[goal], 6)} at {values} ({what})"
 
 
 def _stops(stops: Mapping[str, int]) -> str:

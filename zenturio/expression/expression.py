@@ -288,7 +288,9 @@ class Checker:
             return
         else:
             hint = (
-                "4 in quotes is a text, and so is 512MB in a set: 4, 512e6" if "str" in pair else ""
+                "4 in quotes is a text, and so are 512MB and 4d0 in a set: 4, 512e6, TYPE real"
+                if "str" in pair
+                else ""
             )
             what = "are never equal" if operator in ("==", "!=") else "have no order"
             message = f"{_shown(first)}, which is {a}, and {_shown(second)}, which is {b}, {what}"

@@ -405,7 +405,8 @@ def log_ticks(low: float, high: float) -> list[float]:
     """Return ticks of a logarithmic axis: powers of ten, and others where those are few."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     span = math.log10(high / low)
-    steps = (1, 1.5, 2, 3, 4, 5, 6, 8) if span < 0.8 else (1, 2, 5) if span < 2.2 else (1,)
+    near, far = (1, 1.5, 2, 3, 4, 5, 6, 8), (1, 2, 3, 5, 7)
+    steps = near if span < 0.8 else far if span < 1.2 else (1, 2, 5) if span < 2.2 else (1,)
     every = max(1, (last - first) // 8)
     ticks = [digit * 10.0**power for power in range(first, last + 1, every) for digit in steps]
     return [tick for tick in ticks if low * 0.999 <= tick <= high * 1.001]

@@ -177,6 +177,15 @@ DIALECTS: tuple[Dialect, ...] = (
     # .lp is a linear program, of CPLEX (\\) or of lp_solve (//), or a logic program of clingo.
     Dialect("lp", (".lp",), line=("\\", "//"), block=_SLASHES, form=None),
     Dialect(
+        "maxima",
+        (".wxm",),
+        block=_SLASHES,
+        nested=True,
+        verbatim=(v.DOUBLE,),
+        form="{target} : {text}$",
+    ),
+    Dialect("gmsh", (".geo",), line=("//",), block=_SLASHES, verbatim=(v.DOUBLE,), form=_STATEMENT),
+    Dialect(
         "pari",
         (".pari",),
         line=("\\\\",),

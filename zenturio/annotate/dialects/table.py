@@ -53,6 +53,7 @@ _SHARED: dict[str, tuple[tuple[str, str], ...]] = {
     ".cl": ((r"[;(]|#\|", "lisp"), ("", "c")),
     ".ts": ((r"<\?xml|<!DOCTYPE TS", "xml"), ("", "javascript")),
     ".inc": ((r"<\?php", "php"), (r"//|/\*|#include|#if|#def", "c++")),
+    ".mac": ((r"/\*|.*[$;]\s*$", "maxima"), ("", "geant4")),
     ".gp": ((r"\\\\|/\*", "pari"), ("", "gnuplot")),
     ".inp": ((r"\*\*|\*[A-Za-z]", "abaqus"),),
     ".com": ((r"@?(?i:echo|rem)\b|::", "batch"), ("", "gaussian")),
