@@ -1,6 +1,7 @@
 """Charts in the characters of a terminal."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -84,9 +85,11 @@ def test_bars_say_what_the_brackets_behind_them_are():
 
 
 def test_a_chart_without_a_bar_says_so():
-    table = searched(points=60)
-    table["wtime"] = 5.0
-    assert "nothing to draw: no bar has a value" in render_text(chart(table, "importance"))
+    drawn = chart(frame(repeats=1), "bar", x="n", y="wtime")
+    (panel,) = drawn.panels
+    bars = tuple(replace(mark, x=(), y=(), low=(), high=()) for mark in panel.marks)
+    empty = replace(drawn, panels=(replace(panel, marks=bars),))
+    assert "nothing to draw: no bar has a value" in render_text(empty)
 
 
 def test_bars_of_very_large_and_of_negative_values_are_drawn():

@@ -740,7 +740,7 @@ def _importance(table: ChartTable, objectives: Sequence[ChartObjective]) -> Char
     if len(shown) < len(result.parameters):
         table.notes.append(f"{len(shown)} of {len(result.parameters)} parameters")
     assessed = [item for item in shown if item.verdict != UNKNOWN]
-    if not assessed and result.terms is not None:
+    if not assessed:
         raise InputError(
             f"{UNKNOWN} which parameters matter for {objective.name}",
             hint="\n".join(result.notes[:-1] or result.notes),
