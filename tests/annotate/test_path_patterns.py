@@ -65,7 +65,7 @@ def test_a_pattern_that_looks_at_too_much_is_refused_with_its_place(tmp_path, mo
     monkeypatch.setattr(external, "PathPattern", partial(PathPattern, most=1000))
     pattern = "*/" * 20 + "x"
     (tmp_path / "p.sh").write_text(f'#ZEN$ PARAM x = {{ GLOB("{pattern}") }}\n#ZEN$ RUN "true"\n')
-    with pytest.raises(AnnotationError, match="looks at more than") as caught:
+    with pytest.raises(AnnotationError, match="searches more than") as caught:
         scan(tmp_path / "p.sh")
     assert caught.value.diagnostics[0].place.line == 1
 

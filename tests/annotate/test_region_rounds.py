@@ -268,9 +268,13 @@ def test_a_round_of_a_shell_that_is_left_ends_with_the_next_one(tmp_path, shell)
 def test_leaving_a_region_is_warned_of_where_nothing_tells_when_that_was(tmp_path):
     (tmp_path / "a.sh").write_text(SHELL)
     (tmp_path / "a.c").write_text(C)
-    (warning,) = [w for w in lint(scan([tmp_path / "a.sh"])) if "that is left here" in w.message]
+    (warning,) = [
+        w for w in lint(scan([tmp_path / "a.sh"])) if "that leaves the region here" in w.message
+    ]
     assert (warning.place.line, warning.place.column) == (4, 32)
-    assert not [w for w in lint(scan([tmp_path / "a.c"])) if "that is left here" in w.message]
+    assert not [
+        w for w in lint(scan([tmp_path / "a.c"])) if "that leaves the region here" in w.message
+    ]
 
 
 def test_the_code_of_a_probe_is_no_part_of_a_programs_identity(tmp_path):

@@ -191,7 +191,7 @@ def test_a_reader_that_goes_away_is_no_error(study):
 def test_init_lists_its_languages_and_refuses_to_overwrite(tmp_path):
     assert "python" in zen("init", cwd=tmp_path).out
     zen("init", "python", cwd=tmp_path)
-    assert "there already" in zen("init", "python", cwd=tmp_path, code=5).err
+    assert "exists already" in zen("init", "python", cwd=tmp_path, code=5).err
     assert "did you mean 'python'" in zen("init", "pyton", cwd=tmp_path, code=2).err
 
 

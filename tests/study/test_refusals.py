@@ -145,7 +145,7 @@ def test_a_condition_that_leaves_nothing_behind_is_warned_of(tmp_path, title):
     file = tmp_path / "p.c"
     file.write_text(f"{head}//ZEN$ {directive}\n{code}\n")
     (found,) = lint(scan(file))
-    assert found.message.endswith(f"is nothing: {shown}")
+    assert found.message.endswith(f"is empty: {shown}")
     for default in ("0", '""'):
         file.write_text(f"{head}//ZEN$ {directive} DEFAULT {default}\n{code}\n")
         assert lint(scan(file)) == ()
