@@ -355,7 +355,7 @@ def extract(
     db: Database = None,
     json: Json = False,
 ) -> None:
-    """Extract metrics again from kept output, without running anything.
+    """Extract metrics again from kept output; run nothing.
 
     Use it after a METRIC was changed or added. zenturio keeps the first and last 64 KiB of each
     stream and the files that OUTPUT names. A metric that these do not contain becomes missing.

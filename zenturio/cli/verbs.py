@@ -39,7 +39,7 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "attach": ("run", "Resume a study whose driver died, by its name."),
         "cancel": ("run", "Cancel a study, a queued submission or one experiment."),
         "equate": ("equate", "Accept the results of another version for the current program."),
-        "extract": ("results", "Extract metrics again from kept output, without running anything."),
+        "extract": ("results", "Extract metrics again from kept output; run nothing."),
     },
     "Query": {
         "list": ("inspect", "List the studies of the project."),
