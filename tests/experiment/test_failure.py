@@ -102,5 +102,11 @@ def test_the_end_of_a_log_is_that_of_stderr_if_it_says_anything():
     assert log_end(Log(b" \n"), out, 2) == ("stdout", "2\n3")
     assert log_end(Log(), Log(b"x", b"y\nz", 900), 5) == ("stdout", "y\nz")
     assert log_end(Log(), Log(), 5) == ("", "")
+    compiled = (
+        b"a.c\nline 11: Syntax Error (f)\n" + b"unknown f\n" * 9 + b"line 99: error: too many\n"
+    )
+    shown = "line 11: Syntax Error (f)\n...\nunknown f\nunknown f\nline 99: error: too many"
+    assert log_end(Log(compiled), out, 5) == ("stderr", shown)
+    assert log_end(Log(b"error: a\nb\nc"), out, 5) == ("stderr", "error: a\nb\nc")
     coloured = Log(b"\x1b[0;31m  ***  \x1b[1mat top\x1b[0m \x1b]0;title\x07end\x1b[K")
     assert log_end(coloured, out, 5) == ("stderr", "  ***  at top end")

@@ -530,15 +530,29 @@ def describe_failure(cause: str, stderr: Log) -> str:
 
 
 def log_end(stderr: Log, stdout: Log, lines: int) -> tuple[str, str]:
-    """The last *lines* of what an experiment said, of stderr if it said anything there.
+    """Return the last *lines* of an experiment's output: of stderr, or if that is empty of stdout.
 
-    The name of the stream is told with it; both are empty where it said nothing.
+    The name of the stream comes first; both are empty if there is no output. The first line that
+    speaks of an error comes before the last ones: what a compiler says later may follow from it.
     """
     for stream, log in (("stderr", stderr), ("stdout", stdout)):
-        text = without_escapes(_text(log)).rstrip()[-_SHOWN:]
-        if text:
-            return stream, "\n".join(text.split("\n")[-lines:])
+        whole = without_escapes(_text(log)).rstrip()
+        if whole:
+            shown = whole[-_SHOWN:].split("\n")[-lines:]
+            first = _first_error(whole)
+            if lines >= _LEAST_WITH_FIRST and first and first not in shown:
+                shown = [first, "...", *shown[2 - lines :]]
+            return stream, "\n".join(shown)
     return "", ""
+
+
+_LEAST_WITH_FIRST = 4
+"""Lines of which one may be the first error and one stands for those between."""
+
+
+def _first_error(text: str) -> str:
+    line = next((line for line in text.split("\n") if "error" in line.lower()), "")
+    return line if len(line) <= _SHOWN else ""
 
 
 MISSING = "metric missing: "
