@@ -112,6 +112,7 @@ def best(
             aggregate=RepeatAggregate(agg, exact_aggregate(agg)) if agg else None,
             only=numbers_where(repository, study, expression(where, "--where"), rows),
         )  # fmt: skip
+        definition = repository.definition(study)
     if json:
         output.facts(ranking.facts(student))
         return
@@ -133,10 +134,15 @@ def best(
          *(interval or [None] * len(bounds)), p.used, p.ok, p.tried, *_origin(p, apart))
         for p, interval in zip(ranking.points, intervals, strict=True)
     ]  # fmt: skip
-    heads = (*names, *goals, *stds, *bounds, "used", "ok", "tried", *apart)
-    output.table(
-        heads, display_rows(lines), right="l" * len(names) + "r" * (len(heads) - len(names))
-    )
+    units = {field.name: field.unit for field in (*definition.parameters, *definition.metrics)}
+    columns = [f"{name} ({units[name]})" if units.get(name) else name for name in (*names, *goals)]
+    heads = (*columns, *stds, *bounds, "used", "ok", "tried", *apart)
+    numeric = [
+        all(isinstance(point.values[name], int | float | None) for point in ranking.points)
+        for name in names
+    ]
+    sides = "".join("r" if is_number else "l" for is_number in numeric)
+    output.table(heads, display_rows(lines), right=sides + "r" * (len(heads) - len(names)))
     typer.echo(f"\n{len(ranking.points):,} of {ranking.of:,} points: {ranking.words}")
     if alike:
         shown = [str(row) for row, yes in enumerate(alike[: len(ranking.points)], 1) if yes][1:]
