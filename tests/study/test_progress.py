@@ -400,8 +400,8 @@ def test_a_score_does_without_what_coalesce_replaces():
 # Metrics that are likely not what they should be
 
 
-def metric_check(tmp_path, *metrics):
-    lines = [f"#ZEN$ METRIC {metric}" for metric in metrics]
+def metric_check(tmp_path, *metrics, directives=()):
+    lines = [*(f"#ZEN$ METRIC {metric}" for metric in metrics), *(f"#ZEN$ {d}" for d in directives)]
     program = "\n".join(["#ZEN$ ASSIGN n = { 1:20 }", '#ZEN$ RUN "python3 study.py"', *lines])
     (tmp_path / "study.py").write_text(program + "\n")
     return MetricCheck(scan([tmp_path / "study.py"]))
@@ -437,6 +437,9 @@ def test_a_pattern_that_matches_behind_different_words_is_told_once(tmp_path):
         (r'rays FROM stdout REGEX "Rays: (\d+)" TAKE first', RAYS),
         (r'loss FROM stdout REGEX "loss (\S+)"', b"epoch 1: loss 0.5\nepoch 2: loss 0.4\n"),
         (r'loss FROM stdout REGEX "loss (\S+)"', b"first loss 0.5\nlast loss 0.5\n"),
+        (r'loss FROM stdout REGEX "loss (\S+)"', b"t = 0.1 loss 3\nt = 1e-05 loss 2\n"),
+        (r'loss FROM stdout REGEX "loss (\S+)"', b"after 59s loss 3\nafter 2m loss 2\n"),
+        ('loss FROM stdout REGEX "loss (\\S+)"\n#ZEN$& TAKE last', b"a loss 3\nb loss 2\n"),
     ],
 )
 def test_a_pattern_whose_last_match_is_likely_meant_is_left_in_peace(metric, stdout, tmp_path):
@@ -452,6 +455,23 @@ def test_metrics_that_no_point_changes_are_told_in_the_end(tmp_path):
         "peak, width are the same in all 20 experiments: does the program read what varies?"
         " zen diff compares two of them"
     )
+
+
+@pytest.mark.parametrize(
+    ("directives", "is_told"),
+    [
+        (["OBJECTIVE MINIMIZE wtime"], False),
+        (["METRIC cost := wtime * 2", "OBJECTIVE MINIMIZE cost"], False),
+        (["VERIFY total == 3"], False),
+        (["METRIC cost := total * 2", "OBJECTIVE MINIMIZE cost"], True),
+        (["VERIFY total == 3", "OBJECTIVE MINIMIZE total"], True),
+    ],
+)
+def test_a_metric_that_only_proves_results_right_may_stay_the_same(directives, is_told, tmp_path):
+    total = r'total FROM stdout REGEX "total (\d+)"'
+    check = metric_check(tmp_path, total, directives=directives)
+    seen(check, total=lambda n: 3)
+    assert len(list(check.conclude())) == is_told
 
 
 @pytest.mark.parametrize(

@@ -288,6 +288,7 @@ def _metric(name: Passage, formula: Expression | None, clauses: Clauses) -> Metr
         when=condition(clauses, "WHEN"),
         formula=formula,
         place=name.place(0, len(name.text)),
+        has_take=take is not None,
     )
 
 

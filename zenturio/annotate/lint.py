@@ -31,6 +31,7 @@ from zenturio.annotate.patterns import GitIgnore, IgnoreRule, check_pattern
 from zenturio.annotate.region_probes import unguarded
 from zenturio.annotate.source import Spans, without_end
 from zenturio.errors import Diagnostic, InputError, Passage, Place
+from zenturio.expression.syntax_tree import Name
 from zenturio.quantities import amount
 from zenturio.space import Continuous, Dependent, Parameter
 
@@ -336,20 +337,31 @@ def overwritten(application: Application) -> Iterator[Diagnostic]:
             yield Diagnostic(message, place, hint, severity="warning")
 
 
-_SECTION = re.compile(r"\s*(?:\[|&|/\s*$|[})]|</|(?:begin|end)\b)", re.IGNORECASE)
-"""What begins or ends a part of a file in which a name may be another variable."""
+_QUIET = re.compile(
+    r"\s*(?:(?:import|from|using|library)\b|#include\s*<"
+    r"|(?!(?:case|default|else|when|export)\b)[A-Za-z_$@%.][\w \t$.*&<>,-]*"
+    r"(?::=|=(?![=~])|<-|:(?![:=]))\s*[^\s({`][^({`]*$)",
+    re.IGNORECASE,
+)
+"""Imports, and settings without a call: they read no variable that they do not name, and no block
+begins or ends with them."""
+_LOCAL = re.compile(r"\s*\.(?:subckt|ends|control|endc|lib|if|else|alter)", re.IGNORECASE)
+"""What begins or ends a part of a file without order in which a name may be another variable."""
 _WITHOUT_ORDER = frozenset({"spice"})
 """Languages in which the last value of a name counts for uses before it, too."""
+_FOR_ONE_COMMAND = re.compile(r"\s*\w+=[^\s\"'`(;&|]*\s+[^#;&|\s]")
+"""Matches ``n=1 ./program``, which sets a variable of a shell for this command alone."""
 
 
 def _sets_again(file: Annotated, assignment: Assignment, directives: set[int]) -> int | None:
     """The line behind the directive that sets its target again before anything reads it.
 
-    A line further down counts only in the block of the directive, and as deep as it: in another
-    block it may not be reached, or may set another variable of that name.
+    Only settings and imports may stand between them: a call or a command may read the target, and
+    what begins or ends a block may let the program pass by that line.
     """
     lines, indent = file.source.lines, len(assignment.line.indent)
     used = re.compile(rf"(?<!\w){re.escape(assignment.target)}(?!\w)")
+    has_order = file.dialect.name not in _WITHOUT_ORDER
     is_next = True
     for number in range(assignment.line.last + 1, len(lines)):
         text = lines[number]
@@ -359,16 +371,24 @@ def _sets_again(file: Annotated, assignment: Assignment, directives: set[int]) -
         if (is_next or depth == indent) and _sets(file, assignment, text):
             return number
         is_next = False
-        if depth < indent or (_SECTION.match(text) and not (indent and text.strip()[0] in "})")):
+        if file.dialect.head.match(text) is not None:
+            continue
+        if depth < indent or _LOCAL.match(text):
             return None
-        is_comment = file.dialect.head.match(text) is not None
-        if used.search(text) and not is_comment and file.dialect.name not in _WITHOUT_ORDER:
+        if has_order and (used.search(text) or not _is_quiet(file, text)):
             return None
     return None
 
 
+def _is_quiet(file: Annotated, line: str) -> bool:
+    for_one = file.dialect.name == "shell" and _FOR_ONE_COMMAND.match(line)
+    return not for_one and _QUIET.match(without_end(line)) is not None
+
+
 def _sets(file: Annotated, assignment: Assignment, line: str) -> bool:
     """Whether a line gives the target another value, and does not use the one that it has."""
+    if file.dialect.name == "shell" and _FOR_ONE_COMMAND.match(line):
+        return False
     target = re.escape(assignment.target)
     name = rf"[$]?(?<!\w){target}(?!\w)"
     match = re.match(
@@ -630,7 +650,7 @@ def unnamed_formula(application: Application) -> Iterator[Diagnostic]:
     """An objective that is a formula: it is no column of results and charts."""
     for goal in application.goals:
         formula = goal.expression.text
-        if goal.expression.names != {formula}:
+        if not isinstance(goal.expression.node, Name):
             yield warning(
                 f"the objective {formula} is a formula: results and charts have no column for it",
                 _whole(goal.expression.passage),

@@ -175,6 +175,8 @@ class Metric:
     """The condition on parameters; where it does not hold, the metric is not looked for."""
     observed: str = ""
     """What the place measures it with: an observer, and the event of a counter: ``perf cycles``."""
+    has_take: bool = False
+    """Whether TAKE is written, and not only meant."""
 
 
 @dataclass(frozen=True, slots=True)

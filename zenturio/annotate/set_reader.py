@@ -359,7 +359,7 @@ def lines_of(name: Passage, base: Path, place: Place) -> list[TypedElement]:
 
 def _content(name: Passage, base: Path, place: Place) -> str:
     path = base / name.text
-    hint = "a text file with write one element on each line"
+    hint = "name a text file with one element on each line"
     try:
         # Not a pipe or a device, which would be waited for, nor a file that fills the memory.
         if path.is_file() and path.stat().st_size <= _LARGEST:

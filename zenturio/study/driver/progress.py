@@ -505,7 +505,7 @@ class MetricCheck:
     """
 
     def __init__(self, application: Application) -> None:
-        self._names = [metric.name for metric in application.metrics if metric.formula is None]
+        self._names = _expected_to_change(application)
         self._patterns = [metric for metric in application.metrics if _takes_last_match(metric)]
         self._points: set[tuple[Value, ...]] = set()
         self._first: tuple[MetricValue | None, ...] = ()
@@ -544,14 +544,33 @@ class MetricCheck:
             )
 
 
+def _expected_to_change(application: Application) -> list[str]:
+    """The metrics of which at least one differs between points, if the program uses the values.
+
+    Those of the objective, where there is one: others, as a sum that proves the result right, may
+    well be the same, as may what a VERIFY checks. Times never are.
+    """
+    formulas = {metric.name: metric.formula for metric in application.metrics}
+    found = [name for name, formula in formulas.items() if formula is None]
+    if not application.goals:
+        checks = [v.expression for v in application.verifications if v.expression is not None]
+        return [name for name in found if not any(name in check.names for check in checks)]
+    used = set[str]()
+    names = [name for goal in application.goals for name in goal.expression.names]
+    while names:
+        if (name := names.pop()) not in used:
+            used.add(name)
+            names.extend(formula.names if (formula := formulas.get(name)) else ())
+    return [] if used & _VARYING else [name for name in found if name in used]
+
+
 def _takes_last_match(metric: Metric) -> bool:
     """Whether a pattern is looked for anywhere in a line, and nobody said which match counts."""
-    is_said = metric.place is not None and re.search(r"\bTAKE\b", metric.place.text, re.IGNORECASE)
     return (
         metric.regex is not None
         and metric.source in ("stdout", "stderr")
         and metric.take == "last"
-        and not is_said
+        and not metric.has_take
         and not metric.regex.startswith("^")
     )
 
@@ -565,7 +584,8 @@ def _several_meanings(metric: Metric, content: bytes) -> Iterator[str]:
         for match in islice(pattern.finditer(content), _MATCHES):
             line = content[content.rfind(b"\n", 0, match.start()) + 1 : match.start()]
             # A number in front counts something: "step 1 loss" has the meaning of "step 2 loss".
-            words = " ".join(re.findall(r"[^\W\d]+", line.decode("utf-8", "replace")))
+            # What touches it is its exponent or its unit: "t = 1e-05", "after 59s".
+            words = " ".join(re.findall(r"(?<!\w)[^\W\d]+", line.decode("utf-8", "replace")))
             group = match.group(index)
             value_by_words[words] = (group or b"").decode("utf-8", "replace")
     except SlowPatternError:
