@@ -67,7 +67,7 @@ def test_a_study_without_a_design_and_two_choices_of_points_are_refused(study, t
     told = zen("run", "small.py", "--limit", "1", "--design", "lhs:2", cwd=tmp_path, code=2)
     assert "exclude each other" in told.err
     told = zen("run", "small.py", "--search", "ga", "--design", "lhs:2", cwd=tmp_path, code=2)
-    assert "asks for points itself" in told.err
+    assert "chooses the points itself" in told.err
     zen("run", "small.py", "--limit", "1", cwd=tmp_path)
     assert (
         "the last run of small had no design"

@@ -170,7 +170,7 @@ def test_what_is_no_address_is_said_to_be_none(tmp_path, address):
 
 
 def test_a_certificate_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(PlaceError, match=r"nowhere\.pem, which is not there"):
+    with pytest.raises(PlaceError, match=r"nowhere\.pem, which does not exist"):
         Dask(tmp_path, options=DaskOptions("tls://127.0.0.1:1", ca="nowhere.pem"))
 
 

@@ -99,7 +99,7 @@ def test_jobs_that_never_bring_a_worker_end_the_run_with_what_they_said(slurm, t
     told = DaskOptions(cluster="slurm", memory="512MB", python="/no/such/python", grace=0.3)
     with Dask(tmp_path / "zen", options=told) as place, pytest.raises(PlaceError) as raised:
         outcome(place, experiment("true"))
-    assert "no worker can be had from the batch system: job " in str(raised.value)
+    assert "the batch system started no worker: job " in str(raised.value)
     assert "/no/such/python" in str(raised.value)
 
 

@@ -296,5 +296,5 @@ def test_a_job_that_is_too_short_for_an_experiment_is_the_places_fault(ticket):
     for _ in range(MOST_EXPIRIES - 1):
         assert judge_loss(WorkerLoss([one]), "over") == [one]
     assert judge_loss(WorkerLoss([one]), "over") == []
-    with pytest.raises(PlaceError, match="was not over when its job was, 3 times"):
+    with pytest.raises(PlaceError, match="had not finished when its job ended, 3 times"):
         one.result(0)

@@ -386,7 +386,7 @@ def test_the_number_of_an_array_is_what_stands_before_its_tasks(says, tmp_path):
     says("qsub", "123.1-3:1\n")
     assert system().submit(tmp_path / "batches" / "zen-1.sh") == "123"
     says("qsub", "\n")
-    with pytest.raises(UnansweredError, match="told no number"):
+    with pytest.raises(UnansweredError, match="printed no job number"):
         system().submit(tmp_path / "batches" / "zen-1.sh")
 
 

@@ -80,7 +80,7 @@ def test_leaving_the_program_is_a_failure():
         ({"a": [1, 2.5, "x"]}, {"a": Series((1, 2.5, "x"))}),
         ({"a": 10**40}, {"a": 10**40}),
         ({"a": math.inf}, {"a": math.inf}),
-        ({"a": None}, {"a": Missing("the function answered None for it")}),
+        ({"a": None}, {"a": Missing("the function returned None for it")}),
         (None, {}),
     ],
 )

@@ -180,7 +180,7 @@ exec $REAL "$@" """,
     place = opened(5)
     several = [place.submit(experiment("true")) for _ in range(5)]
     assert [f.result().status for f in several] == ["ok"] * 5
-    assert "takes no more jobs for now" in place.remarks[0]
+    assert "accepts no more jobs for now" in place.remarks[0]
 
 
 def test_what_slurm_refuses_fails_in_its_words(opened):
@@ -523,7 +523,7 @@ def test_that_experiments_are_short_is_said_once(opened, monkeypatch):
     for future in several:
         future.result()
     (remark,) = place.remarks
-    assert remark.endswith('workers that stay run many, but pilots = "never"')
+    assert remark.endswith('pilot jobs would run many of them, but pilots = "never"')
 
 
 def test_threads_end_with_the_place(opened):

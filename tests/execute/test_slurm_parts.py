@@ -190,7 +190,7 @@ def test_the_number_of_a_job_is_what_stands_before_the_cluster(says):
     says("sbatch", "123;north\n")
     assert SlurmCommands().submit(Path("script")) == "123"
     says("sbatch", "\n")
-    with pytest.raises(UnansweredError, match="told no number"):
+    with pytest.raises(UnansweredError, match="printed no job number"):
         SlurmCommands().submit(Path("script"))
 
 

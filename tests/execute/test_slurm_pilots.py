@@ -1,4 +1,4 @@
-"""Short experiments under Slurm, which go to workers that stay: decided, handed over, given up."""
+"""Short experiments under Slurm, which go to pilot jobs: decided, handed over, given up."""
 
 import os
 import shutil
@@ -60,7 +60,7 @@ def test_what_is_left_of_short_ones_goes_to_pilots_and_runs_once(
         held.touch()
         waits = [place.submit(counted(log)) for _ in range(6)]
         assert [f.result().stdout.head for f in waits] == [b"array=.\n"] * 6
-        assert any("jobs of their own: what is left goes to" in words for words in place.remarks)
+        assert any("too short for a job each: the others go to" in words for words in place.remarks)
         assert by_pilot(outcome(place, counted(log)))
         held.unlink()
         wide = outcome(place, counted(log, step={"cpus": 3}))
@@ -83,7 +83,7 @@ def test_pilots_can_be_had_from_the_first_experiment_on(slurm, tmp_path):
         killer = f"{{ {PARENT}; kill -9 $(ps -o ppid= -p $parent); }}"
         found = outcome(place, experiment(f'test -n "$SLURM_ARRAY_JOB_ID" || {killer}; echo on'))
         assert found.stdout.head == b"on\n"
-        assert any("gets a job of its own: worker lost" in words for words in place.remarks)
+        assert any("get jobs of their own: worker lost" in words for words in place.remarks)
 
 
 @pytest.mark.slow
@@ -112,7 +112,7 @@ def test_jobs_of_a_dead_drivers_pilots_are_ended_by_the_next(slurm, tmp_path):
 
 def test_pilots_need_a_folder_that_nodes_see(slurm, tmp_path):
     options = SlurmOptions(pilots="always", folder=str(tmp_path / "scratch"))
-    with pytest.raises(InputError, match="workers that stay need the project's folder"):
+    with pytest.raises(InputError, match="pilot jobs need a project folder"):
         Slurm(tmp_path / "zen", 1, options=options)
     assert BatchSession.all(tmp_path / "scratch" / "places" / "slurm") == []
 
@@ -239,7 +239,7 @@ def test_long_ones_get_jobs_again(made, ticket):
     ("ways", "why"),
     [
         ({"pilots": "never"}, 'pilots = "never"'),
-        ({"extra": "--gres=gpu:1"}, "extra may ask"),
+        ({"extra": "--gres=gpu:1"}, "extra may request"),
         ({"folder": "/scratch"}, "folder names another"),
     ],
 )
@@ -257,7 +257,7 @@ def test_where_they_cannot_begin_job_arrays_go_on(made, ticket):
     short(found)
     assert found.begin(1000)
     until(lambda: len(heard.remarks) == 2)
-    assert heard.remarks[1] == "workers that stay are given up, and job arrays go on: sbatch: no"
+    assert heard.remarks[1] == "pilot jobs are no longer used, and job arrays continue: sbatch: no"
     short(found)
     assert not found.takes(ticket())
     assert not found.begin(1000)
@@ -292,8 +292,8 @@ def test_pilots_that_fail_again_and_again_are_given_up(made, ticket):
     assert not found.takes(ticket())
     until(lambda: heard.workers.closed)
     assert sorted(set(heard.remarks[1:])) == [
-        "what workers that stay do not see to its end gets a job of its own: the scheduler is lost",
-        "workers that stay are given up, and job arrays go on: the scheduler is lost",
+        "experiments that a pilot job does not finish get jobs of their own: the scheduler is lost",
+        "pilot jobs are no longer used, and job arrays continue: the scheduler is lost",
     ]
 
 

@@ -57,7 +57,7 @@ def test_repeats_that_are_used_ok_and_tried_are_counted(repository):
 def test_a_point_with_failures_does_not_win_in_silence(repository):
     found = ranked(repository, [*repeats(1, [9.0, "failed", math.nan]), *repeats(2, [5.0])])
     assert found.notes == (
-        "row 1 counts 1 of 3 repeats: 1 did not succeed and 1 has no number for the goal",
+        "row 1 counts 1 of 3 repeats: 1 did not succeed and 1 has no number for the objective",
     )
     assert ranked(ReferenceRepository(), repeats(1, [1.0, 2.0])).notes == ()
 

@@ -111,8 +111,8 @@ def test_what_a_reader_should_know_of_the_points_is_said():
     points = (scored(1, 5, 5, 5), scored(2, 2, 3, 5), scored(3, 1, 3, 3), scored(4, 3, 3, 4))
     ranking = PointRanking(points, 4, "t")
     assert ranking.notes == (
-        "row 2 counts 2 of 5 repeats: 2 did not succeed and 1 has no number for the goal",
-        "row 3 counts 1 of 3 repeats: 2 have no number for the goal",
+        "row 2 counts 2 of 5 repeats: 2 did not succeed and 1 has no number for the objective",
+        "row 3 counts 1 of 3 repeats: 2 have no number for the objective",
         "row 4 counts 3 of 4 repeats: 1 did not succeed",
     )
     median = replace(ranking, aggregates={"t": "median"}, has_repeats=True)

@@ -179,7 +179,7 @@ def test_a_place_that_does_not_know_its_kinds_beforehand_refuses(repository, tmp
         session(repository, tmp_path, each_machine=True).run(Unknown())
     assert "--on PLACE" in str(error.value)
     Unknown.machines = frozenset({ZEN5, RISCV})
-    with pytest.raises(InputError, match="does not let anybody choose"):
+    with pytest.raises(InputError, match="no kind of machine can be chosen"):
         session(repository, tmp_path, each_machine=True).run(Unknown())
     assert repository.studies() == ()
 
@@ -187,7 +187,7 @@ def test_a_place_that_does_not_know_its_kinds_beforehand_refuses(repository, tmp
 def test_what_has_one_result_for_each_point_is_not_for_each_machine(repository, tmp_path, at):
     search = SearchSpec("random", budget=parse_budget("4"))
     text = PROGRAM + "#ZEN$ OBJECTIVE MINIMIZE total\n"
-    with pytest.raises(InputError, match="a search goes by the score"):
+    with pytest.raises(InputError, match="a search uses one score"):
         session(repository, tmp_path, text, search=search, each_machine=True).run(at(ZEN5, RISCV))
     both = session(repository, tmp_path, each_machine=True, any_machine=True)
     with pytest.raises(InputError, match="--machine any"):
@@ -201,7 +201,7 @@ def test_one_kind_of_machine_is_each_of_them(repository, tmp_path):
     plan = session(repository, tmp_path, each_machine=True).foresee(frozenset({own_machine()}))
     assert (plan.cached, plan.experiments) == (3, 3)
     plan = session(repository, tmp_path, each_machine=True).foresee()
-    assert plan.remarks == ("each kind of machine that the place has measures all of it",)
+    assert plan.remarks == ("each kind of machine of the place measures all experiments",)
 
 
 def square(n):

@@ -204,7 +204,7 @@ def test_results_that_depend_on_other_stages_are_refused(repository, program, tm
 def test_versions_that_nobody_has_recorded_are_refused(repository, program):
     measure(repository, *program(PROGRAM))
     program('# ZEN$ USE VERSION "echo 7"\n' + EDITED)
-    with pytest.raises(InputError, match="nobody has recorded what 'echo 7'"):
+    with pytest.raises(InputError, match="the output of 'echo 7'"):
         equate(repository, "a@1")
 
 

@@ -106,7 +106,7 @@ def test_a_draft_of_a_folder_is_made_anew(application, tmp_path):
 def test_a_folder_with_other_files_is_not_written_into(application, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine").touch()
-    with pytest.raises(ConflictError, match="holds other files, and no manifest"):
+    with pytest.raises(ConflictError, match="contains other files, and no manifest"):
         written(application, tmp_path / "out")
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine"]
     with pytest.raises(PlaceError, match="cannot make the folder"):

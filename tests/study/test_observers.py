@@ -152,7 +152,7 @@ def test_an_observer_that_fails_is_told_nothing_more_and_the_run_goes_on(install
         "small.sh", observe=["failing"], listener=lambda progress: remarks.extend(progress.remarks)
     ).summary
     assert (summary.ok, summary.failed) == (1, 1)
-    assert remarks == ["observer 'failing' failed: ValueError: full; it is told nothing more"]
+    assert remarks == ["observer 'failing' failed: ValueError: full; it receives no more events"]
 
     import zen_timeline
 

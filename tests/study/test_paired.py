@@ -588,7 +588,7 @@ def test_what_cannot_be_compared_is_refused(project, repository):
         ("nowhere", "'nowhere' is neither a study nor a file"),
         ("bare", "study bare has no annotated files"),
         ("moved", "study moved was run from .*gone.py, which is gone"),
-        ("idle.sh", "idle says nowhere what to run"),
+        ("idle.sh", "idle has no RUN directive"),
         ("after.sh", "after has stages"),
     ):
         with pytest.raises(InputError, match=message):

@@ -98,7 +98,8 @@ def test_again_measures_each_point_beside_what_it_has(study, opened):
     assert study.run() == (0, 4, 0, ())
     known, ran, _, notes = study.run(again=True)
     assert (known, ran) == (0, 4)
-    assert notes == ("round 2 begins: what has results is measured again, beside them",)
+    begins = "round 2 begins: experiments that have results are measured again"
+    assert notes == (f"{begins}, and the earlier results are kept",)
     assert study.run() == (4, 0, 0, ())
     repository = opened()
     assert totals(repository) == {1: 201, 2: 202, 3: 203, 4: 204}

@@ -610,7 +610,7 @@ def test_a_submission_without_files_does_not_run_as_its_user(helper, tmp_path, m
             finally:
                 over.set()
                 thread.join()
-        assert "did not come with it" in repository.submissions()[0].cause
+        assert "its files are missing" in repository.submissions()[0].cause
 
 
 def test_settings_that_do_not_go_together_are_refused(tmp_path):
@@ -627,7 +627,7 @@ def test_settings_that_do_not_go_together_are_refused(tmp_path):
 
 
 def test_a_helper_that_does_not_answer_is_told(tmp_path):
-    with pytest.raises(PlaceError, match="nothing can be started as other users"):
+    with pytest.raises(PlaceError, match="cannot start processes as other users"):
         RunAs.check(tmp_path / "socket")
     with RunAs(tmp_path, tmp_path / "socket", 1) as place:
         with pytest.raises(PlaceError, match="zenturio-runas listens"):

@@ -72,7 +72,7 @@ def test_a_study_of_schedules_is_a_new_folder_wherever_it_is(tmp_path):
     assert {path.name for path in folder.iterdir()} == {
         "workflow.json", "workflow.json.zen", "grid.toml",
     }  # fmt: skip
-    with pytest.raises(InputError, match="b is there already"):
+    with pytest.raises(InputError, match="b already exists"):
         annotate(FORK, MACHINES, folder)
 
 
@@ -183,7 +183,7 @@ def test_machines_that_are_numbered_are_written_as_a_range(names, expected):
 
 
 def test_a_folder_that_is_there_is_not_written_to(tmp_path):
-    with pytest.raises(InputError, match="is there already"):
+    with pytest.raises(InputError, match="already exists"):
         annotate(FORK, MACHINES, tmp_path)
 
 
@@ -208,7 +208,7 @@ def test_a_task_becomes_a_stage_with_its_command_files_and_needs(tmp_path):
         "flow-all": 'ZEN$ AFTER "flow-a_b_2"\nZEN$ RUN "true"\n',
     }
     assert (tmp_path / "run" / "flow-a_b" / "task.sh").exists()
-    with pytest.raises(InputError, match="is there already"):
+    with pytest.raises(InputError, match="already exists"):
         annotate_as_stages(flow, tmp_path / "run", "true")
     with pytest.raises(InputError, match="none is not a file"):
         annotate_as_stages(flow, tmp_path / "other", "true", [tmp_path / "none"])

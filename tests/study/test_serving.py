@@ -448,7 +448,7 @@ def test_a_mistake_of_ours_fails_the_study_and_not_the_service(lab, monkeypatch,
         lab.submit(lab.write("two", 1))
         until(lambda: lab.turns().get("two") == "done")
     cause = lab.repository.submissions()[0].cause
-    assert cause == "a mistake of zenturio's: ZeroDivisionError('nothing')"
+    assert cause == "a bug in zenturio: ZeroDivisionError('nothing')"
     assert "submission 1" in caplog.text
     assert "Traceback" in caplog.text
 

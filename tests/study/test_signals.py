@@ -51,7 +51,7 @@ def test_ctrl_c_twice_kills_what_runs(study):
     assert oracle.alive(small.folder, 0.0)
     process.send_signal(signal.SIGINT)
     _, err = oracle.finished(process, 130)
-    assert "what ran was killed" in err
+    assert "its running experiments were killed" in err
     assert oracle.alive(small.folder, 0.0) == []
     assert lines(small, "through") == []
     assert small.states()["running"] == 0

@@ -829,7 +829,7 @@ def test_a_file_of_an_earlier_stage_that_is_gone_or_was_cut_ends_the_run_with_it
         run("solve.sh")
     assert str(kept[0]) in str(caught.value)
     kept[0].unlink()
-    with pytest.raises(PlaceError, match="is not as it was: No such file"):
+    with pytest.raises(PlaceError, match="has changed: No such file"):
         run("solve.sh")
 
 

@@ -162,7 +162,7 @@ def test_a_search_asks_for_points_itself(tmp_path):
     searching = replace(request, search="ga", budget="9")
     assert searching.points(application).count == 0
     for options in ({"limit": 3}, {"sample": 3}):
-        with pytest.raises(InputError, match="--search asks for points itself"):
+        with pytest.raises(InputError, match="--search chooses the points itself"):
             replace(searching, **options).search_spec()
 
 
@@ -199,7 +199,7 @@ def test_a_run_notes_its_database_as_an_output_and_a_plan_writes_none(
     assert plan_locally(application, points, db=str(database)).cached == 2
 
 
-PILOTS = "what does not fit into those:"
+PILOTS = "script for experiments that do not fit into pilot jobs:"
 
 
 def test_the_script_of_the_first_experiment_is_shown_without_a_cluster(tmp_path, monkeypatch):

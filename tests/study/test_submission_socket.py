@@ -401,7 +401,7 @@ def test_who_may_only_read_the_file_is_told_that_no_service_runs(lab):
         database = folder / "a.db"
         with closing(open_repository(database)) as repository:
             refuse_read_only(repository)
-            with unprivileged(), pytest.raises(PlaceError, match="no service is running"):
+            with unprivileged(), pytest.raises(PlaceError, match="no running service accepts"):
                 refuse_read_only(repository)
     finally:
         shutil.rmtree(folder)

@@ -501,7 +501,7 @@ def test_what_is_no_target_is_refused(repository, project):
         ("cost.py:cots", NotFoundError, "did you mean 'cost'"),
         ("nothing", NotFoundError, "no file and no study"),
         ("gone.py:cost", NotFoundError, "no file gone.py"),
-        ("bare.py:cost", InputError, "which points there are"),
+        ("bare.py:cost", InputError, "does not define its points"),
         ("broken.py:cost", InputError, "ZeroDivisionError"),
         ("no_such_module:cost", InputError, "cannot import"),
     ]:

@@ -112,7 +112,7 @@ def test_memory_is_kept_by_what_ps_tells(with_ps, place):
 def test_memory_that_nothing_tells_is_refused_with_the_reason(monkeypatch, tmp_path, place):
     _use_generic_part(monkeypatch)
     monkeypatch.setattr(processes, "can_measure_memory", lambda: False)
-    with pytest.raises(PlaceError, match=r"MEMORY cannot be kept: .* neither libproc nor ps"):
+    with pytest.raises(PlaceError, match=r"MEMORY cannot be enforced: .* neither libproc nor ps"):
         outcome(place, experiment(Step("true", memory=2**30)))
 
 

@@ -19,7 +19,7 @@ def metrics_of(answer: Any) -> dict[str, MetricValue]:
 def measure_of(value: Any) -> MetricValue:
     """A value as a measure: NumPy's scalars become Python's, lists and arrays a series."""
     if value is None:
-        return Missing("the function answered None for it")
+        return Missing("the function returned None for it")
     if isinstance(value, Missing | Series):
         return value
     if hasattr(value, "tolist"):  # NumPy
@@ -34,6 +34,6 @@ def _scalar(value: Any) -> bool | int | float | str:
         if isinstance(value, kind):
             return kind(value)
     raise InputError(
-        f"a metric is a number or a text, but the function answered {type(value).__name__}",
-        hint="answer a dict such as {'gflops': 3.2}",
+        f"a metric is a number or a text, but the function returned {type(value).__name__}",
+        hint="return a dict such as {'gflops': 3.2}",
     )

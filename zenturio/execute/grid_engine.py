@@ -96,7 +96,7 @@ class GridEngineSystem(BatchSystem[GridEngineOptions]):
         output = self._output_of(command, folder=script.parents[1])
         number = re.search(r"^(\d+)[.\d:-]*$", output, re.MULTILINE)
         if number is None:  # it may have been submitted: the queue is asked for its name
-            raise UnansweredError("qsub: it told no number")
+            raise UnansweredError("qsub printed no job number")
         return number[1]
 
     def look(self, names: Collection[str]) -> dict[ArrayTask, list[BatchJob]]:
@@ -107,7 +107,7 @@ class GridEngineSystem(BatchSystem[GridEngineOptions]):
         try:
             document = parse_xml(output)  # noqa: S314 - of the batch system that runs our jobs
         except ParseError as error:
-            raise UnansweredError(f"qstat: it did not tell the queue: {error}") from error
+            raise UnansweredError(f"the output of qstat cannot be read: {error}") from error
         tasks: dict[ArrayTask, list[BatchJob]] = {}
         for element in document.iter("job_list"):
             name, number = _text(element, "full_job_name"), _text(element, "tasks")
@@ -153,9 +153,9 @@ class GridEngineSystem(BatchSystem[GridEngineOptions]):
         # A queue in the state of an alarm (a) is busy, and takes jobs again later.
         states = [_text(e, "state") for e in document.iter() if e.find("slots_total") is not None]
         if not states:
-            yield "no host has a queue that would take jobs"
+            yield "no host has a queue that accepts jobs"
         elif all(set(state) & set("uEdDsSC") for state in states):
-            yield "no queue takes jobs: their states are " + ", ".join(sorted(set(states)))
+            yield "no queue accepts jobs: their states are " + ", ".join(sorted(set(states)))
 
     def _output_of(self, command: list[str], folder: Path | None = None) -> str:
         return command_output(command, self.patience, _refusal, folder=folder)

@@ -23,7 +23,7 @@ from zenturio.experiment import (
 )
 
 _PLAIN_TYPES = frozenset({int, float, str, bool})
-_NO_SIZE = Missing("it ran within the driver, whose size is no measure of it")
+_NO_SIZE = Missing("it ran inside the driver, whose memory use is not that of the experiment")
 _EMPTY = Log()
 
 

@@ -340,8 +340,8 @@ class Local(ClosesOnExit):
             )
         if experiment.memory and not processes.can_measure_memory():
             return PlaceError(
-                "MEMORY cannot be kept: this system has neither libproc nor ps, which tell how much"
-                " memory a process has",
+                "MEMORY cannot be enforced: this system has neither libproc nor ps, which "
+                "report how much memory a process uses",
                 hint="install ps (procps), or remove MEMORY",
             )
         if not experiment.recipe.requires:

@@ -67,8 +67,8 @@ _log = logging.getLogger(__name__)
 # Verdicts: from what a run left to its outcome; wherever it ran, the same for the same fault
 
 IDLE_BUILD = (
-    "BUILD left every file as it was: check that it makes something of the files that hold values, "
-    "and leave what it made before out of the application (.zenignore)"
+    "BUILD changed no file: check that it compiles the files that contain values, and exclude "
+    "the results of earlier builds from the application (.zenignore)"
 )
 """The remark of outcomes whose build did nothing."""
 LONGEST_REPORT = 64 * 2**20

@@ -164,7 +164,7 @@ def _requirement_error(require: Expression) -> PlaceError:
     facts = host_values()
     actual = ", ".join(f"host.{n} = {text_of(facts.get(n))}" for n in sorted(require.host_names))
     return PlaceError(
-        f"this machine is not as REQUIRE {require.text} wants it: {actual or 'see the values'}",
+        f"this machine does not meet REQUIRE {require.text}: {actual or 'see the values'}",
         place=require.passage.place(0, len(require.text)),
         hint="run it on another machine, or require less",
     )

@@ -126,7 +126,7 @@ def configured_places(project: Path) -> dict[str, NamedPlace]:
         entry = table.entries.get("kind", Entry(name, table.place))
         if name in kinds and entry.value != name:
             raise InputError(
-                f"[places.{name}] would replace the place {name} that is built in",
+                f"[places.{name}] would replace the built-in place {name}",
                 place=entry.place,
                 hint="give it another name",
             )
@@ -255,7 +255,7 @@ def probe_place(
         if getattr(place_spec.load(), "commands", True):
             yield from _run_probe(place)
         else:
-            yield ProbeFinding(True, "it runs no commands of one's own: there is nothing to probe")
+            yield ProbeFinding(True, "it runs no commands of users: there is nothing to probe")
 
 
 def _check_writable(folder: Path) -> ProbeFinding:
@@ -358,10 +358,10 @@ def _probe_faults(outcome: Outcome) -> Iterator[ProbeFinding]:
         yield ProbeFinding(False, f"the probe failed on {outcome.host}: {outcome.cause}", output)
         return
     if outcome.metrics.get("answer") != 42:
-        yield ProbeFinding(False, "what the probe reported did not come back")
+        yield ProbeFinding(False, "the metric that the probe reported was not returned")
     for artifact in outcome.artifacts:
         if artifact.kept.is_file() and artifact.kept.read_bytes() == _CONTENT:
             artifact.kept.unlink()
             artifact.kept.parent.rmdir()
             return
-    yield ProbeFinding(False, "the file that the probe left did not come back")
+    yield ProbeFinding(False, "the file that the probe wrote was not returned")

@@ -331,7 +331,7 @@ _IO = {
 
 def _unreadable(name: str) -> str:
     if not IS_LINUX:
-        return "only Linux tells it"
+        return "only Linux reports it"
     return f"{PROC}/PID/{name} cannot be read"
 
 

@@ -243,7 +243,7 @@ class RunAs(ClosesOnExit):
                 connection.connect(str(helper))
             except OSError as error:
                 raise PlaceError(
-                    f"nothing can be started as other users: {helper}: {error.strerror}",
+                    f"zenturio cannot start processes as other users: {helper}: {error.strerror}",
                     hint="root starts zenturio-runas with --service and the name of this account",
                 ) from error
 
@@ -320,7 +320,7 @@ class RunAs(ClosesOnExit):
             os.close(errors)
             supervisor.close()
             raise PlaceError(
-                f"nothing can be started as {user}: {reason}",
+                f"zenturio cannot start processes as {user}: {reason}",
                 hint=f"zenturio-runas listens at {self._helper}; it starts members of its group",
             )
         return data, errors, supervisor

@@ -58,7 +58,9 @@ _CommandResult = tuple[Callable[[], Any], bytes, bool]
 """What ``--json`` would show, the metrics that are reported, and whether something never ended."""
 UNFINISHED, UNFINISHED_MESSAGE = 3, b"not everything ended: machines failed for good\n"
 """The exit code then, and what is said."""
-_NO_SIZE = Missing("it was simulated within the driver, whose size is no measure of it")
+_NO_SIZE = Missing(
+    "it was simulated inside the driver, whose memory use is not that of the simulation"
+)
 
 
 class Simulate(ClosesOnExit):

@@ -111,7 +111,7 @@ class Slurm(BatchExecutor):
         from zenturio.execute.dask.worker_jobs import worker_script  # noqa: PLC0415 - loads Dask
 
         pilots = worker_script(_pilot_options(options), folder)
-        return f"{pilots}\n\nwhat does not fit into those:\n\n{text}"
+        return f"{pilots}\n\nscript for experiments that do not fit into pilot jobs:\n\n{text}"
 
 
 def _sbatch_options(
@@ -144,7 +144,7 @@ def _pilot_options(options: SlurmOptions) -> DaskOptions:
 
     if options.folder:
         raise InputError(
-            "workers that stay need the project's folder to be seen by the nodes",
+            "pilot jobs need a project folder that the nodes see",
             hint='leave out folder = "…", or pilots = "always"',
         )
     settings = {name: getattr(options, name) for name in ("qos", "constraint")}

@@ -127,7 +127,7 @@ class SlurmCommands:
         parts = output.split()
         if not parts:
             # sbatch may have submitted it: the queue is asked for the name of the array.
-            raise UnansweredError("sbatch: it told no number")
+            raise UnansweredError("sbatch printed no job number")
         return parts[-1].partition(";")[0]
 
     def look(self, names: Collection[str]) -> dict[ArrayTask, list[BatchJob]]:

@@ -188,7 +188,7 @@ class PointRanking:
                 causes = [f"{failed} did not succeed"] if failed else []
                 without = point.ok - point.used
                 verb = "has" if without == 1 else "have"
-                causes += [f"{without} {verb} no number for the goal"] if without else []
+                causes += [f"{without} {verb} no number for the objective"] if without else []
                 notes.append(
                     f"row {rank} counts {point.used} of {point.tried} repeats:"
                     f" {' and '.join(causes)}"
@@ -555,7 +555,7 @@ def _goals(repository: Repository, study: str, objective: str) -> tuple[Goal, ..
     texts = [(goal["direction"], goal["expression"]) for goal in definition.goals]
     if not texts:
         raise InputError(
-            f"study {study} has no objective", hint="say one: --objective 'MINIMIZE wtime'"
+            f"study {study} has no objective", hint="name one: --objective 'MINIMIZE wtime'"
         )
     directions = Directions([direction for direction, _ in texts]).names
     expressions = (parse(text) for _, text in texts)

@@ -86,7 +86,7 @@ def equate(
     first = next(pairs, None)
     if first is None:
         raise InputError(
-            f"no result of {version} has values that the present program has",
+            f"no result of {version} is for a point of the present program",
             hint=f"zen results {version} shows what was measured",
         )
     archived = _open_present(repository, study, definition)
@@ -111,7 +111,9 @@ def undo_equate(repository: Repository, version: str) -> int:
     count = repository.undo_equate(study, version)
     if count:
         person = repository.current_user()
-        text = f"{count:,} results of {version} are not accepted any longer, says {person}"
+        text = (
+            f"{count:,} results of {version} are no longer accepted as equal: withdrawn by {person}"
+        )
         repository.add_event(study, "equated", text)
     return count
 
@@ -154,8 +156,8 @@ def _application(
     for use in application.uses:
         if use.kind == "version" and use.text not in application.versions:
             raise InputError(
-                f"nobody has recorded what {use.text!r} (USE VERSION) prints",
-                hint="zen run --limit 1 asks it; then accept the results",
+                f"the output of {use.text!r} (USE VERSION) has not been recorded",
+                hint="zen run --limit 1 records it; then accept the results",
             )
     return application
 

@@ -46,7 +46,7 @@ def expand(
     except KeyboardInterrupt:
         raise Interrupted(
             f"stopped: {written:,} experiments are in {out}",
-            hint="give the same command again to go on",
+            hint="run the same command again to continue",
         ) from None
     except OSError as error:
         raise PlaceError(f"cannot write into {out}: {error.strerror}", hint=_hint(error)) from error
@@ -64,7 +64,7 @@ def _claim(out: Path) -> None:
     except OSError as error:
         raise PlaceError(f"cannot make the folder {out}: {error.strerror}") from error
     raise ConflictError(
-        f"{out} holds other files, and no {MANIFEST}",
+        f"{out} contains other files, and no {MANIFEST}",
         hint="name a new or empty folder: --out DIR",
     )
 
@@ -126,4 +126,4 @@ def _steps(experiment: Experiment) -> tuple[Step, ...]:
 
 
 def _hint(error: OSError) -> str:
-    return "make room, and give the same command again" if error.errno == 28 else ""
+    return "free disk space, and run the same command again" if error.errno == 28 else ""

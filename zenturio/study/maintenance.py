@@ -107,7 +107,7 @@ def _refuse_while_driven(repository: Repository) -> None:
             if not lease.driver_has_exited():
                 raise ConflictError(
                     f"study {study.name} is being run by process {lease.pid} on {lease.host}",
-                    hint="prune when it has ended",
+                    hint="prune after it has ended",
                 )
 
 
@@ -115,7 +115,7 @@ def _refuse_while_used(project: Path) -> None:
     """What a run remembers elsewhere (``--db``) has its folders here all the same."""
     for pid in live_driver_pids(project):
         raise ConflictError(
-            f"process {pid} runs experiments in {project}", hint="prune when it has ended"
+            f"process {pid} runs experiments in {project}", hint="prune after it has ended"
         )
 
 
@@ -209,11 +209,11 @@ def redact(
     if really:
         for pid in live_driver_pids(home):
             raise ConflictError(
-                f"process {pid} runs experiments in {home}", hint="redact when it has ended"
+                f"process {pid} runs experiments in {home}", hint="redact after it has ended"
             )
         if is_served(home):
             raise ConflictError(
-                "a service works on this project", hint="stop it (zen serve), and redact then"
+                "a service works on this project", hint="stop it (zen serve), then redact"
             )
     counts = redact_repository(db, sought, user_name(os.getuid()) if really else None)
     files, remaining = [], list(counts.foreign)

@@ -260,7 +260,9 @@ def _create_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True)
     except FileExistsError:
-        raise InputError(f"{folder} is there already", hint="name a folder that is not") from None
+        raise InputError(
+            f"{folder} already exists", hint="name a folder that does not exist"
+        ) from None
     except OSError as error:
         raise InputError(f"{folder} cannot be created: {error.strerror}") from error
 

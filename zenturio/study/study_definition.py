@@ -58,7 +58,9 @@ def open_version(
     repository.open(study, definition)
     if archived is not None:
         changes = ", ".join(archived.changes)
-        repository.add_event(study, "version", f"{changes}; what was is study {archived.name}")
+        repository.add_event(
+            study, "version", f"{changes}; the earlier results are in study {archived.name}"
+        )
     return archived
 
 
@@ -183,7 +185,7 @@ def new_metric_notes(study: str, notes: Mapping[str, Any], before: Mapping[str, 
     verb, noun = ("is", "it") if len(new) == 1 else ("are", "them")
     names = ", ".join(new)
     said = f"{names} {verb} new: cached results have no value of {noun}"
-    return [f"{said}; zen extract {study} finds {noun} in what was recorded"]
+    return [f"{said}; zen extract {study} finds {noun} in the recorded output"]
 
 
 def _sources(application: Application) -> dict[str, bytes]:

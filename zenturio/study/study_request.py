@@ -151,7 +151,9 @@ class StudyRequest:
             ordered=self.ordered, confirm=self.confirm,
         )  # fmt: skip
         if spec is not None and ((self.limit, self.sample) != (None, None) or self.design):
-            raise InputError("--search asks for points itself", hint="say how many: --budget 100")
+            raise InputError(
+                "--search chooses the points itself", hint="say how many: --budget 100"
+            )
         return spec
 
     def points(self, application: Application) -> PointSelection:

@@ -77,7 +77,7 @@ def trace(application: Application) -> Trace:
         )
     if not application.runs:
         raise InputError(
-            f"{application.name} says nowhere what to run", hint='write ZEN$ RUN "./program"'
+            f"{application.name} has no RUN directive", hint='write ZEN$ RUN "./program"'
         )
     point = next(islice(application.space, 1), None) if application.space.finite else None
     if point is None:

@@ -398,7 +398,7 @@ def test_a_host_key_that_has_changed_is_told_from_one_that_is_not_known(testbed,
     with pytest.raises(PlaceError) as caught:
         Hosts(tmp_path / "zen", options=HostsSettings(str(described)))
     assert "has changed" in str(caught.value)
-    assert "somebody may be in between" in str(caught.value)
+    assert "is it another machine?" in str(caught.value)
 
 
 def test_a_host_that_is_down_at_the_start_is_told(hosts, testbed):

@@ -348,7 +348,7 @@ def test_where_no_other_host_would_do_a_stage_that_fails_ends_the_study(hosts, m
     monkeypatch.setattr(Stages, "of", lambda _: Stages(Failing(), Starting(), Returning()))
     with pytest.raises(PlaceError, match="no room") as caught:
         outcome(hosts({"retries": 0}, one={}), experiment("true"))
-    assert "no other host will do" in str(caught.value)
+    assert "no other host can run the experiment" in str(caught.value)
 
 
 @pytest.mark.slow

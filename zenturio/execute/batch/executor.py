@@ -109,7 +109,8 @@ class BatchOutstanding:
             )
         except UnansweredError as error:
             raise PlaceError(
-                f"{error}; what waits there does nothing any more, what runs goes on",
+                f"{error}; jobs that wait there will end without running anything, running jobs "
+                "continue",
                 hint=f"try again later, or use the commands of {self._system.name}",
             ) from error
         return len(ours)

@@ -128,8 +128,8 @@ class Pilots:
         elif not self._wanted and usual < SHORT_SECONDS and self._obstacle:
             self._is_decided = True
             self._remark(
-                f"experiments of {usual:.2g} s are short for jobs of their own: workers that stay"
-                f" run many, but {self._obstacle}"
+                f"experiments of {usual:.2g} s are too short for a job each: pilot jobs would "
+                f"run many of them, but {self._obstacle}"
             )
         elif not self._wanted and usual < SHORT_SECONDS:
             self._wanted = True
@@ -145,8 +145,8 @@ class Pilots:
             usual = median(self._durations)
         many, cores = self._options.pilot_jobs, self._options.pilot_cores
         self._remark(
-            f"experiments of {usual:.2g} s are short for jobs of their own: what is left goes to"
-            f" workers that stay (jobs: {many}, CPUs of each: {cores}) as soon as one is there"
+            f"experiments of {usual:.2g} s are too short for a job each: the others go to pilot "
+            f"jobs (jobs: {many}, CPUs of each: {cores}) as soon as one is there"
         )
         self._thread.start()
         return True
@@ -195,8 +195,9 @@ class Pilots:
                 # Said once; the jobs of pilots may still begin, and job arrays go on meanwhile.
                 late = float("inf")
                 self._remark(
-                    "no worker that stays has come yet, and job arrays go on: their jobs wait, or"
-                    " do not reach this machine (squeue, and the files in places/jobs, tell more)"
+                    "no pilot job has connected yet, so job arrays continue: the pilot jobs "
+                    "wait in the queue, or do not reach this machine (see squeue and the files "
+                    "in places/jobs)"
                 )
             elif self._place is not None and self._should_end():
                 break
@@ -214,9 +215,9 @@ class Pilots:
             return self._place is None
 
     def _give_up(self, why: str) -> None:
-        _log.info("pilots are given up: %s", why)
+        _log.info("pilot jobs are no longer used: %s", why)
         self._is_decided, self._wanted = True, False
-        self._remark(f"workers that stay are given up, and job arrays go on: {why}")
+        self._remark(f"pilot jobs are no longer used, and job arrays continue: {why}")
 
     def _on_done(self, ticket: BatchTicket, inner: Future[Outcome]) -> None:
         """What came of one; who was stopped by nobody of ours gets a job of its own."""
@@ -242,7 +243,7 @@ class Pilots:
         if error is not None and self._always:
             ticket.set_exception(error)
             return
-        self._remark(f"what workers that stay do not see to its end gets a job of its own: {why}")
+        self._remark(f"experiments that a pilot job does not finish get jobs of their own: {why}")
         if error is not None:
             self._faults += 1
             if self._faults == MOST_FAULTS:
@@ -261,10 +262,11 @@ def _why_no_pilots(options: PilotOptions) -> str:
     if options.pilots == "never":
         return 'pilots = "never"'
     if options.pilots == "auto" and options.folder:
-        return "they need the project's folder to be seen by the nodes, and folder names another"
+        return "pilot jobs need a project folder that the nodes see, and folder names another one"
     if options.pilots == "auto" and options.extra:
         return (
-            'extra may ask for what each job is to have alone: pilots = "always" hands it to them'
+            "extra may request something for each job alone: "
+            'pilots = "always" passes it to the pilot jobs'
         )
     return ""
 

@@ -124,12 +124,12 @@ class QueuePoller(Generic[Options]):
                 except UnansweredError as error:
                     self._silent_until = monotonic() + RETRY_SECONDS
                     name = self._system.name
-                    self._remark(f"{name} does not answer; it is asked again: {error}")
+                    self._remark(f"{name} does not respond; zenturio tries again: {error}")
                 except QueueFullError as error:
                     self._next_array = monotonic() + FULL_PAUSE_SECONDS
                     self._remark(
-                        f"{self._system.name} takes no more jobs for now;"
-                        f" submitting again later: {error}"
+                        f"{self._system.name} accepts no more jobs for now; submitting again "
+                        f"later: {error}"
                     )
                 except PlaceError as error:
                     self._fail(error)
@@ -366,7 +366,7 @@ class QueuePoller(Generic[Options]):
         if ticket.losses["place"] < MOST_LOSSES:
             return None
         hint = f"do the nodes see {session.path}, and do they have the Python that it names?"
-        detail = log or f"it said nothing: {hint}"
+        detail = log or f"it printed nothing: {hint}"
         message = (
             f"experiment {ticket.digest[:12]}: {message}, for the {MOST_LOSSES}rd time; {detail}"
         )

@@ -107,7 +107,7 @@ def tls_of(address: SchedulerAddress, options: DaskOptions) -> Any:
     for name, path in files.items():
         if path and not Path(path).expanduser().is_file():
             raise PlaceError(
-                f"{address} needs the file {path}, which is not there ({_SETTING_NAMES[name]})"
+                f"{address} needs the file {path}, which does not exist ({_SETTING_NAMES[name]})"
             )
     arguments = {name: str(Path(path).expanduser()) for name, path in files.items() if path}
     security = import_module("distributed").Security(require_encryption=True, **arguments)
@@ -418,7 +418,7 @@ def _connect_client(
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise PlaceError(
             f"no Dask scheduler answers at {where}: {reason}",
-            hint="start one (dask scheduler), or see whether name, port and tls are right",
+            hint="start one (dask scheduler), or check name, port and tls",
         ) from error
 
 

@@ -94,7 +94,9 @@ def judge_loss(loss: WorkerLoss, ending: LossReason) -> list[DaskTicket]:
         (ticket,) = loss.tickets
         ticket.expired += 1
         if ticket.expired >= MOST_EXPIRIES:
-            message = f"experiment {ticket.experiment.digest[:12]} was not over when its job was"
+            message = (
+                f"experiment {ticket.experiment.digest[:12]} had not finished when its job ended"
+            )
             hint = "a longer walltime (pilot_time) in [places.NAME] of zenturio.toml"
             ticket.fail(PlaceError(f"{message}, {MOST_EXPIRIES} times", hint=hint))
     return [ticket for ticket in loss.tickets if not ticket.done()]
@@ -108,7 +110,7 @@ _LINGER_SECONDS = 0.003
 """Seconds that short experiments wait for others while all slots are busy."""
 _CLOSING_SECONDS = 10.0
 """Seconds within which what was killed is back, at the most."""
-_NOT_OURS = "install the same version of zenturio there, if it is not somebody else's worker"
+_NOT_OURS = "install the same version of zenturio there, unless the worker belongs to another user"
 _RESULT_SECONDS = 10.0
 """How long the result of a finished task may be under way before it is taken for lost."""
 _COMMUNICATION_ERRORS = ("CommClosedError", "TimeoutError")
@@ -479,7 +481,7 @@ class TaskTracker:
 
     def _fail(self, fault: PlaceError) -> None:
         with self._turn:
-            _log.warning("the cluster is given up: %s", fault)
+            _log.warning("the cluster is no longer used: %s", fault)
             self._fault = fault
             unfinished = self._take_all()
         for ticket in unfinished:

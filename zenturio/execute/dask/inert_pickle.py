@@ -222,7 +222,8 @@ def _install() -> None:
         client.clean_exception = core.clean_exception = partial(_clean_exception, clean)
     except AttributeError as error:
         raise PluginError(
-            f"this version of Dask cannot be kept from executing what a scheduler sends: {error}",
+            "zenturio cannot prevent this version of Dask from executing code that a scheduler "
+            f"sends: {error}",
             hint="install the version of Dask that zenturio was tested with",
         ) from error
 

@@ -244,9 +244,7 @@ class JobRenewal:
         ):
             return
         hint = "see the settings of the place: zen places show NAME --script"
-        self.fault = PlaceError(
-            f"no worker can be had from the batch system: {self._reason}", hint=hint
-        )
+        self.fault = PlaceError(f"the batch system started no worker: {self._reason}", hint=hint)
 
     async def _replace(self, ended: set[str], absent: set[str], missing: int) -> None:
         """In the thread of Dask: forgets those that have *ended*, and submits what is *missing*.

@@ -127,7 +127,7 @@ class OutcomeBuilder:
 
 
 def _missing_metrics(experiment: Experiment, cause: str) -> dict[str, MetricValue]:
-    why = Missing("nothing came of it: " + cause)
+    why = Missing("the experiment returned no result: " + cause)
     return {metric.name: why for metric in experiment.recipe.metrics}
 
 
@@ -253,7 +253,9 @@ class RemoteAttempt:
     def _leave(self, why: str) -> NoReturn:
         """Give up the host; PlaceError where no other one would do."""
         if not self.services.broker.has_alternative(self.job, self.host):
-            raise PlaceError(f"{self.host.name}: {why}", hint="no other host will do")
+            raise PlaceError(
+                f"{self.host.name}: {why}", hint="no other host can run the experiment"
+            )
         self.forget_staged()
         raise MoveToOtherHostError(why)
 
@@ -302,7 +304,7 @@ class RemoteAttempt:
     def rewatch(self, context: StageContext, state: str) -> None:
         """Listen to a job that runs on; what became of others will be heard at once."""
         if state == "unknown":
-            raise MoveToOtherHostError("the host has forgotten it")
+            raise MoveToOtherHostError("the host no longer knows the experiment")
         if state == "prepared":
             self.stage(context, "wrapper", lambda: self.services.stages.wrapper(context))
         else:

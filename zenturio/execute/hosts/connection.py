@@ -330,13 +330,13 @@ _OWN_FOLDER_HINT = (
 _HINTS = (
     (
         KEY_CHANGED,
-        "somebody may be in between: ask who runs it; if its key is new, ssh-keygen -R its name",
+        "is it another machine? ask its administrator; if the key is new, ssh-keygen -R its name",
     ),
     ("host key", "compare its key once by hand: log in with ssh, as the same user"),
-    ("permission denied", "let this key in there (ssh-copy-id); no password is asked for"),
+    ("permission denied", "add your key there (ssh-copy-id); zenturio cannot enter a password"),
     ("resolve", "is the address right?"),
     ("refused", "does sshd run there, at this port?"),
-    ("timed out", "is it switched on, and may one reach it from here?"),
+    ("timed out", "is it switched on, and can this machine reach it?"),
     ("belongs to somebody else", _OWN_FOLDER_HINT),
     ("can be written by others", "take that away (chmod go-w), or " + _OWN_FOLDER_HINT),
     ("can be replaced", _OWN_FOLDER_HINT),
@@ -501,7 +501,7 @@ class Connection:
         while not line.endswith(b"\n"):
             self._noise += 1
             if self._noise > _MOST_NOISE_BYTES:
-                raise PlaceError("its login prints without end", hint="look at its .bashrc")
+                raise PlaceError("its login shell prints without end", hint="look at its .bashrc")
             seconds_left = end - time.monotonic() if self._is_wanted() else 0.0
             ready, _, _ = select.select(
                 [self._from], [], [], max(min(seconds_left, _POLL_SECONDS), 0)
@@ -580,7 +580,7 @@ class Connection:
         integer()(number, "id")
         question = self._pending.pop(number, None)
         if question is None:
-            raise MalformedError("an answer came to a question that was not asked")
+            raise MalformedError("the host sent a reply without a request")
         if question.abandoned:
             return False
         try:

@@ -235,7 +235,7 @@ def _check_files(files: Sequence[tuple[str, int, int]], context: StageContext) -
     paths = {path for path, _, _ in files}
     folders = {str(above) for path in paths for above in PurePosixPath(path).parents}
     if len(paths) < len(files) or paths & folders:
-        raise MalformedError(f"the same path stands for two files: {short_repr(min(paths))}, ...")
+        raise MalformedError(f"two files have the same path: {short_repr(min(paths))}, ...")
     size, most = sum(size for _, size, _ in files), context.options.returns
     if size > most:
         raise RefusedError(

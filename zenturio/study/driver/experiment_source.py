@@ -227,8 +227,8 @@ def _refuse_too_many(space: Space) -> None:
     if least > MANY or space.size > MANY:
         raise InputError(
             f"{number} points are too many to run",
-            hint="take the first ones (--limit 1000), draw some (--sample 1000), or say that you "
-            f"want all: --limit {all_of_them}",
+            hint="take the first ones (--limit 1000), draw some (--sample 1000), or confirm that "
+            f"you want all: --limit {all_of_them}",
         )
 
 

@@ -284,7 +284,7 @@ class PointsWithinBudget(PointsAsNeeded):
 
 # Kinds of machine: every experiment is measured on each kind of a place, one after the other
 
-EACH_MACHINE = "each kind of machine that the place has measures all of it"
+EACH_MACHINE = "each kind of machine of the place measures all experiments"
 """What is said of a place that was not opened, and whose kinds nobody knows."""
 
 
@@ -328,7 +328,7 @@ def kinds_apart(place: Executor) -> tuple[Executor, ...]:
         return (place,)
     if not isinstance(place, SelectsMachine):
         raise InputError(
-            "--each-machine: this place does not let anybody choose a kind of machine",
+            "--each-machine: at this place, no kind of machine can be chosen",
             hint="run the study at a place for each of them: --on PLACE",
         )
     return tuple(MachinesOfOneKind(place, machine) for machine in sorted(machines, key=_order))

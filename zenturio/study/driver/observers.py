@@ -64,7 +64,7 @@ class Observers:
                     observer.observe(transition)
             except Exception as error:
                 del self._observers[name]
-                failures.append(f"{_failure(name, error)}; it is told nothing more")
+                failures.append(f"{_failure(name, error)}; it receives no more events")
                 logger.warning("%s", failures[-1], exc_info=True)
         return failures
 

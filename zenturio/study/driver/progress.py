@@ -74,12 +74,17 @@ def other_machine_notes(kinds: Counter[MachineKind]) -> tuple[str, ...]:
 
 def round_begins(number: int) -> str:
     """Say that a new round is going to be measured."""
-    return f"round {number} begins: what has results is measured again, beside them"
+    return (
+        f"round {number} begins: experiments that have results are measured again, and the "
+        "earlier results are kept"
+    )
 
 
 def round_goes_on(number: int) -> str:
     """Say that a round is measured further which somebody has begun."""
-    return f"round {number} goes on: what it has results of already is not run again"
+    return (
+        f"round {number} continues: experiments that have a result of this round are not run again"
+    )
 
 
 @dataclass(frozen=True)
@@ -756,8 +761,8 @@ class RunCounts:
             causes = f", for {len(failures):,} reasons: {listed}"
             causes += f", and {more:,} more reasons" if more > 0 else ""
         self._remark(
-            f"stopped, because the first {self.failed:,} experiments failed{causes};"
-            " --go-on runs the others all the same"
+            f"stopped, because the first {self.failed:,} experiments failed{causes}; --go-on "
+            "runs the others anyway"
         )
 
     def conclude(self) -> None:

@@ -176,8 +176,8 @@ def stop_experiment(repository: Repository, study: str, digest: str) -> str:
         if time.monotonic() > end:
             cancel_requests.take_back(digest)
             raise PlaceError(
-                f"the driver of {study} did not cancel {digest[:12]} for {PATIENCE:g} s",
-                hint="does it run in this project? zen status tells where",
+                f"the driver of {study} did not cancel {digest[:12]} within {PATIENCE:g} s",
+                hint="does it run in this project? zen status shows where",
             )
         time.sleep(_LOOK)
     cancel_requests.take_back(digest)
@@ -196,13 +196,13 @@ def _end(repository: Repository, lease: Lease) -> None:
         return
     except PermissionError as error:
         raise PlaceError(
-            f"process {lease.pid}, which drives {lease.study}, is somebody else's",
-            hint="ask them, or be them",
+            f"process {lease.pid}, which drives {lease.study}, belongs to another user",
+            hint="ask that user, or run this command as that user",
         ) from error
     end = time.monotonic() + PATIENCE
     while not lease.driver_has_exited() and any(
         d.number == lease.number for d in repository.leases(lease.study)
     ):
         if time.monotonic() > end:
-            raise PlaceError(f"process {lease.pid} does not end: it was told to by SIGTERM")
+            raise PlaceError(f"process {lease.pid} did not exit after SIGTERM")
         time.sleep(_LOOK)

@@ -262,7 +262,9 @@ class StudyDriver:
             self._lease_keeper.check()
             self._read_cancel_requests()
             if self._stops > 1:
-                raise Interrupted(f"study {self._study} was stopped; what ran was killed")
+                raise Interrupted(
+                    f"study {self._study} was stopped; its running experiments were killed"
+                )
             has_more = False
             if not self._in_flight or monotonic() >= self._quiet_until:
                 try:
@@ -457,8 +459,8 @@ class StudyDriver:
                 ended = sum(outcome.status != "cancelled" for _, outcome in command.outcomes)
                 if count:
                     self._counts.announce(
-                        f"{_outcomes(count)} could not be recorded: the next run records"
-                        f" {'it' if count == 1 else 'them'} from below .zenturio"
+                        f"{_outcomes(count)} could not be recorded: the next run records "
+                        f"{'it' if count == 1 else 'them'} from the folder .zenturio"
                     )
                 if count < ended:
                     self._counts.announce(
@@ -528,7 +530,7 @@ class StudyDriver:
         raise PlaceError(
             f"experiment {tracked.experiment.digest[:12]} came back {tracked.losses} times"
             " without an outcome",
-            hint="see whether the place where it runs is in order",
+            hint="check the place where it runs",
         )
 
     def _report_progress(self) -> None:

@@ -144,7 +144,7 @@ def doubtful_formulas(application: Application) -> Iterator[Diagnostic]:
         yield Diagnostic(
             f"{name} has no value where {values}: {faults[first]}",
             formula.passage.place(0, len(formula.passage.text)),
-            "say what it is there: x if condition else y; or leave such points out: CONSTRAINT",
+            "define it for these points, too: x if condition else y; or exclude them: CONSTRAINT",
             severity="warning",
         )
 
@@ -270,12 +270,11 @@ class StudySession:
         """InputError where there is nothing that could be run."""
         if not self.application.runs:
             raise InputError(
-                f"{self.study} says nowhere what to run", hint='write ZEN$ RUN "./program"'
+                f"{self.study} has no RUN directive", hint='write ZEN$ RUN "./program"'
             )
         if self.settings.each_machine and self.settings.any_machine:
             raise InputError(
-                "--each-machine with --machine any: results of any kind are to count, and of each"
-                " kind, too",
+                "--each-machine and --machine any contradict each other",
                 hint="leave one of them out",
             )
         if self.application.after and self.application.same_files:
@@ -292,7 +291,8 @@ class StudySession:
             return
         if self.settings.each_machine:
             raise InputError(
-                "--each-machine: a search goes by the score of each point, and has one of them",
+                "--each-machine: a search uses one score for each point, not one for each kind "
+                "of machine",
                 hint="search at a place for each kind of machine: --on PLACE",
             )
         if self.join:
@@ -612,8 +612,8 @@ class StudySession:
         )
         if changed is not None:
             raise InputError(
-                f"the program of {self.study} is another one by now: {', '.join(changed.changes)}",
-                hint="take the change back, or begin anew: zen run",
+                f"the program of {self.study} has changed: {', '.join(changed.changes)}",
+                hint="undo the change, or start anew: zen run",
             )
         spaces = spaces_of(before, definition.notes, self.application.space)
         search = self.search.note() if self.search else before.get(SEARCH)

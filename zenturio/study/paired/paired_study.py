@@ -370,7 +370,7 @@ def _checked(application: Application) -> Application:
         )
     if not application.runs:
         raise InputError(
-            f"{application.name} says nowhere what to run", hint='write ZEN$ RUN "./program"'
+            f"{application.name} has no RUN directive", hint='write ZEN$ RUN "./program"'
         )
     return application
 

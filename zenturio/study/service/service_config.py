@@ -109,7 +109,7 @@ def _secret(name: str, entry: Entry) -> str:
     kind, _, digits = text.partition(":")
     if kind != "sha256" or len(digits) != 64 or set(digits) - set("0123456789abcdef"):
         option = name.replace("_", "-")
-        hint = f"zen serve --{option} makes one, and what belongs here"
+        hint = f"zen serve --{option} creates a secret and prints the line for this file"
         raise InputError(f"{name} is not the hash of a secret", hint=hint)
     return text
 
@@ -157,7 +157,7 @@ def _users(_name: str, entry: Entry) -> dict[str, ServiceUser]:
 def _user(name: str, facts: Any) -> ServiceUser:
     hint = f'write {name} = {{ role = "run", password = "scrypt:…" }}: zen serve --hash makes one'
     if not isinstance(facts, dict) or set(facts) - {"role", "password", "token"}:
-        raise InputError(f"user {name!r} is not understood", hint=hint)
+        raise InputError(f"the entry of user {name!r} is not valid", hint=hint)
     role, password = facts.get("role", "look"), facts.get("password", "")
     if role not in get_args(UserRole):
         message = f"user {name!r}: {role!r} is not a role"
@@ -237,7 +237,7 @@ def _conflicts(entries: Mapping[str, Entry]) -> list[Diagnostic]:
     if "header" in entries and "proxy_secret" not in entries:
         hint = "share a secret with the proxy: zen serve --proxy-secret makes one; or listen"
         hint += " at a socket"
-        message = "anybody on this machine could send that header"
+        message = "every user of this machine could send that header"
         faults.append(Diagnostic(message, entries["header"].place, hint))
     if "proxy_user" in entries:
         message, hint = "proxy_user needs a socket", 'write socket = "PATH", too'

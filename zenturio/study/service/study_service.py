@@ -177,7 +177,7 @@ class SubmissionWorker:
             self.cause, end = str(error), "failed"
         except Exception as error:
             logging.getLogger(__name__).exception("submission %s", self.number)
-            self.cause, end = f"a mistake of zenturio's: {error!r}", "failed"
+            self.cause, end = f"a bug in zenturio: {error!r}", "failed"
         finally:
             self._prepared()
             for allotment in self._allotments:
@@ -221,7 +221,7 @@ class SubmissionWorker:
         """
         facts = self.submission.request.get("program")
         if facts is None and self._as_users:
-            raise SafetyError("its files did not come with it", hint="submit it again")
+            raise SafetyError("its files are missing", hint="submit it again")
         if facts is None:
             return None
         program = SubmittedProgram.read(facts)

@@ -90,8 +90,8 @@ def refuse_read_only(repository: Repository) -> None:
     database = Path(repository.location)
     if database.is_file() and not os.access(database, os.W_OK, effective_ids=True):
         raise PlaceError(
-            f"no service is running that takes submissions for {database}",
-            hint="try again when it runs; only its owner may write the file",
+            f"no running service accepts submissions for {database}",
+            hint="try again when a service runs; only the owner of the file can write to it",
         )
 
 

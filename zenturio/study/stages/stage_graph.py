@@ -389,7 +389,7 @@ class StageGraph:
         names = [parameter.name for parameter in earlier.space.dimensions]
         if missing := [name for name in names if name not in link.on]:
             raise AnnotationError(
-                f"stage {earlier.name} has a continuous parameter, so nobody can list its points",
+                f"stage {earlier.name} has a continuous parameter, so its points cannot be listed",
                 place=link.after.place,
                 hint=f"name all of its parameters: ON {', '.join((*link.on, *missing))}",
             )
@@ -574,7 +574,7 @@ class StageGraph:
             raise AnnotationError(
                 f"stage {name} has no experiment where {where or 'anything is'}",
                 place=link.after.place,
-                hint=f"let {name} have it, or take it out here with a CONSTRAINT",
+                hint=f"add this point to {name}, or exclude it here with a CONSTRAINT",
             )
         self._before.setdefault(node, []).append((link, parents))
         self._states[node].unfinished_parents += len(parents)

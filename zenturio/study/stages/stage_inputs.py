@@ -105,7 +105,7 @@ def _filed(artifact: Artifact, folder: str) -> ExperimentFile:
 
 def _gone(path: Path, why: str) -> PlaceError:
     return PlaceError(
-        f"{path}: what an earlier stage left is not as it was: {why}",
+        f"{path}: this file of an earlier stage has changed: {why}",
         hint="delete the study of that stage, and run it again",
     )
 

@@ -283,7 +283,7 @@ class Tournament:
             application, chosen, self.repository, settings=settings, objectives=goals
         )
         if session.run(self.place, listener=self.listener).interrupted:
-            raise Interrupted("stopped: the same command goes on")
+            raise Interrupted("stopped: run the same command again to continue")
         experiments_of = {point: self._generator.experiments(point) for point in unknown}
         digests = [
             experiment.digest for several in experiments_of.values() for experiment in several

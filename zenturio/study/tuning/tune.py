@@ -170,7 +170,7 @@ BEST, PRECISION = "best", "precision"
 HOME = "tune"
 """The folder in the project's where tunings are written down."""
 
-STOPPED = "stopped: what was searched is kept, and the same command goes on"
+STOPPED = "stopped: finished searches are kept; run the same command again to continue"
 
 TuningListener = Callable[[RunProgress], None]
 
@@ -400,7 +400,7 @@ def _check(tuning_task: TuningTask, tuning: Tuning, points: PointSelection) -> N
     target = tuning.target
     if isinstance(target, TunedProgram) and not target.application.runs:
         raise InputError(
-            f"{target.name} says nowhere what to run",
+            f"{target.name} has no RUN directive",
             hint='write ZEN$ RUN "./program", or name a function: file.py:cost',
         )
 

@@ -116,7 +116,7 @@ def _goal(application: Application, objective: str) -> Goal:
     if len(goals) != 1:
         raise InputError(
             f"tuning needs one objective, and {application.name} has {len(goals) or 'none'}",
-            hint="say it: --objective 'MINIMIZE wtime'",
+            hint="name it: --objective 'MINIMIZE wtime'",
         )
     return goals[0]
 
@@ -147,7 +147,7 @@ def _declared(module: ModuleType, home: str) -> Space:
     try:
         return scan(module.__file__).space
     except AnnotationError as error:
-        raise InputError(f"{home} says nowhere which points there are", hint=hint) from error
+        raise InputError(f"{home} does not define its points", hint=hint) from error
 
 
 def _module(home: str) -> ModuleType:
