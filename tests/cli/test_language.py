@@ -161,7 +161,7 @@ def test_expanding_again_goes_on_and_leaves_what_is_there(study):
 
 def test_expand_leaves_a_folder_of_other_things_alone(study):
     told = zen("expand", study.name, "-o", ".", cwd=study.parent, code=5)
-    assert "holds other files" in told.err
+    assert "contains other files" in told.err
 
 
 def test_a_huge_space_is_not_expanded_by_accident(tmp_path):
@@ -373,7 +373,7 @@ def test_expanding_can_be_interrupted_and_goes_on(tmp_path):
     _, said = begun.communicate()
     assert begun.returncode == 130, said
     assert "stopped" in said
-    assert "to go on" in said
+    assert "again to continue" in said
     assert not (tmp_path / "out" / "manifest.jsonl").exists()
     whole = len(list((tmp_path / "out").glob("[0-9a-f]*/a.sh")))
     assert 20 <= whole < 20000

@@ -198,7 +198,7 @@ def test_jobs_outlive_their_master(opened, grid_engine, tmp_path):
     more = place.submit(counted(log))
     try:
         assert several[0].result().status == "ok"
-        until(lambda: any("Grid Engine does not answer" in words for words in place.remarks))
+        until(lambda: any("Grid Engine does not respond" in words for words in place.remarks))
     finally:
         grid_engine.start("sge_qmaster")
     assert [f.result().status for f in (*several, more)] == ["ok"] * 4

@@ -138,7 +138,7 @@ exec $REAL "$@" """
         until((tmp_path / "arrived").exists)
         until(lambda: not jobs(slurm))
     assert log.read_text() == "run\n" * 3
-    assert any("does not answer" in words for words in place.remarks)
+    assert any("does not respond" in words for words in place.remarks)
 
 
 def test_of_two_jobs_of_one_name_one_does_nothing(opened, instead, slurm, tmp_path):

@@ -199,7 +199,7 @@ def test_nothing_can_be_exported_too(kind):
 def test_a_file_s_name_tells_its_format(tmp_path):
     assert format_of_path(tmp_path / "a.MD") == "markdown"
     assert format_of_path(tmp_path / "a.csv") == "csv"
-    with pytest.raises(InputError, match="does not end as a table does"):
+    with pytest.raises(InputError, match="does not have the suffix of a table"):
         format_of_path(tmp_path / "a.xlsx")
     with pytest.raises(InputError, match="no format is named 'exel'"):
         export(SMALL, "exel")

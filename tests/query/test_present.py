@@ -71,9 +71,7 @@ def test_a_set_that_was_narrowed_leaves_its_points_out(project, repository):
     write("{ 1, 2 }")
     values, notes = shown(repository)
     assert values == [1, 2]
-    assert notes == (
-        "1 experiment is left out: the space does not hold its point any more (--all)",
-    )
+    assert notes == ("1 experiment is left out: the space no longer contains its point (--all)",)
     assert shown(repository, outside=True) == ([1, 2, 3], ())
     assert list(study_frame(repository, "p")["n"]) == [1, 2]
     assert study_frame(repository, "p").attrs["left_out"] == 1

@@ -157,7 +157,7 @@ def test_a_server_does_not_send_a_row_that_fills_the_memory(postgres_url):
     repository = open_repository(postgres_url)
     grant_reading(repository)
     before = getrusage(RUSAGE_SELF).ru_maxrss
-    with pytest.raises(SafetyError, match="a row of the answer is larger than 2 MB"):
+    with pytest.raises(SafetyError, match="a row of the result is larger than 2 MB"):
         raw(repository, "SELECT repeat('x', 80000000) -- much", QueryLimits(seconds=600))
     assert getrusage(RUSAGE_SELF).ru_maxrss - before < 40_000, "in KiB"
     assert raw(repository, "SELECT 1 AS a, 2 AS a, 'b' ORDER BY 1 -- no more").rows == (

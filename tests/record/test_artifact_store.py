@@ -239,11 +239,11 @@ def test_an_object_that_is_not_whole_is_replaced(home):
     kept.kept.chmod(0o600)
     kept.kept.write_bytes(b"\0" * kept.size)
     (wrong,) = maintenance.check_repository(home / "zenturio.db", contents=True)
-    assert "left same, which has other bytes than it had" in wrong.message
+    assert "left same, whose content has changed" in wrong.message
     kept.kept.unlink()
     kept.kept.mkdir()
     (wrong,) = maintenance.check_repository(home / "zenturio.db")
-    assert "left same, which is not a file any more" in wrong.message
+    assert "left same, which is no longer a file" in wrong.message
     kept.kept.rmdir()
     (wrong,) = maintenance.check_repository(home / "zenturio.db")
     assert "left same, which is not there (No such file or directory)" in wrong.message

@@ -74,15 +74,15 @@ def _default(column, digest):
 
 CLAIM = {"id": 999, "version": 1, "target": 0}
 BROKEN = {
-    "results in a state that there is not": sql("UPDATE results SET status = 'x' WHERE id = 3"),
+    "results in an unknown state": sql("UPDATE results SET status = 'x' WHERE id = 3"),
     "results without an attempt": sql("UPDATE results SET attempt = 0 WHERE id = 3"),
-    "results that are marked as the newest, or not, against their rounds": sql(
+    "results whose mark as the newest contradicts their rounds": sql(
         "UPDATE results SET newest = 0 WHERE id = 3"
     ),
-    "results of rounds that nobody began": sql("UPDATE results SET round = 2 WHERE id = 3"),
+    "results of rounds that do not exist": sql("UPDATE results SET round = 2 WHERE id = 3"),
     "claims of drivers that have no lease": row("claims", **CLAIM, lease=77, attempt=9),
     "claims on experiments that their driver has recorded": row("claims", **CLAIM),
-    "numbers of attempts that are there twice": row("attempts", id=3, state="stale"),
+    "duplicate numbers of attempts": row("attempts", id=3, state="stale"),
     "results of versions that are not there": sql("UPDATE results SET version = 77 WHERE id = 3"),
     "claims of versions that are not there": row("claims", **{**CLAIM, "version": 77}),
     "attempts of versions that are not there": row("attempts", id=99, version=77),

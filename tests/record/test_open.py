@@ -122,10 +122,10 @@ def test_a_project_in_a_folder_that_others_can_change_is_refused(tmp_path):
     [
         ("database or disk is full", "cannot write to ", "make room"),
         ("disk I/O error", "cannot write to ", "make room"),
-        ("database disk image is malformed", "", "see what `zen db check` says"),
-        ("file is not a database", "", "see what `zen db check` says"),
-        ("attempt to write a readonly database", "cannot open ", "is the file"),
-        ("unable to open database file", "cannot open ", "is the file"),
+        ("database disk image is malformed", "", "`zen db check` lists the damage"),
+        ("file is not a database", "", "`zen db check` lists the damage"),
+        ("attempt to write a readonly database", "cannot open ", "may you write"),
+        ("unable to open database file", "cannot open ", "may you write"),
         ("something else", "", ""),
     ],
 )

@@ -81,7 +81,7 @@ def test_of_too_many_metrics_the_first_ones_are_kept_and_the_others_counted(monk
     assert limit_metrics(fitting) is fitting
     limited = limit_metrics(replace(fitting, metrics=dict.fromkeys("abcdef", 1))).metrics
     assert list(limited) == [NOT_KEPT, "a", "b", "c"]
-    assert limited[NOT_KEPT] == Missing("3 metrics were not kept: 4 of a run are, at the most")
+    assert limited[NOT_KEPT] == Missing("3 metrics were not kept: the limit is 4 in a run")
 
 
 def test_a_series_that_is_too_long_is_missing_and_says_so(monkeypatch):
@@ -90,7 +90,7 @@ def test_a_series_that_is_too_long_is_missing_and_says_so(monkeypatch):
     kept = outcome(experiment(0), metrics=fitting)
     assert limit_metrics(kept) is kept
     limited = limit_metrics(replace(kept, metrics={**fitting, "a": Series((1, 2, 3, 4))}))
-    why = "its 4 values were not kept: 3 are, at the most"
+    why = "its 4 values were not kept: the limit is 3"
     assert limited.metrics == {**fitting, "a": Missing(why)}
     assert limited.status == kept.status
 

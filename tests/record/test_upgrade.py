@@ -274,7 +274,7 @@ def test_a_repository_whose_upgrade_was_cut_off_is_refused_by_every_program(url,
         cut.setattr(migration.Migration, "run", killed)
         with pytest.raises(KeyboardInterrupt):
             maintenance.upgrade_repository(url)
-    with pytest.raises(RecordError, match=r"schema 0003 \(an upgrade was cut off\), and this"):
+    with pytest.raises(RecordError, match=r"schema 0003 \(an upgrade was interrupted\), and this"):
         open_repository(url)
     assert _sql(url, "SELECT version_num FROM alembic_version") == [("0003-moving",)]
     maintenance.upgrade_repository(url)

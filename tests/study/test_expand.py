@@ -128,7 +128,7 @@ def test_what_stops_it_leaves_no_manifest_and_the_same_call_goes_on(application,
     assert not (out / DRAFT).exists()
 
 
-@pytest.mark.parametrize(("number", "hint"), [(28, "make room"), (13, "")])
+@pytest.mark.parametrize(("number", "hint"), [(28, "free disk space"), (13, "")])
 def test_a_disk_that_is_full_is_told(application, tmp_path, monkeypatch, number, hint):
     def write(_experiment, _out):
         raise OSError(number, os.strerror(number))

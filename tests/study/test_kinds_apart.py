@@ -59,7 +59,7 @@ def test_a_place_of_one_kind_stays_as_it_is():
 
 @pytest.mark.parametrize(
     ("machines", "message"),
-    [(None, "does not know its kinds of machine"), (frozenset({EPYC, RISCV}), "no kind of machine can be chosen")],
+    [(None, "does not know its kinds of machine"), (frozenset({EPYC, RISCV}), "does not allow you to choose")],
 )  # fmt: skip
 def test_a_place_that_cannot_tell_its_machines_apart_is_refused(machines, message):
     with pytest.raises(InputError, match=f"--each-machine: this place {message}") as caught:

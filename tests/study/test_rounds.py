@@ -159,11 +159,11 @@ def test_a_round_that_was_stopped_goes_on(study, opened):
     assert repository.rounds("counted")[-1].is_open
     measured = sum(each.count for each in repository.count_results("counted") if each.round == 2)
     known, remarks = study.foresee(again=True)
-    assert (known, remarks[0][:15]) == (measured, "round 2 goes on")
+    assert (known, remarks[0][:17]) == (measured, "round 2 continues")
     known, ran, _, notes = study.run(again=True)
     assert known == measured
     assert known + ran == 4
-    assert "round 2 goes on" in notes[0]
+    assert "round 2 continues" in notes[0]
     assert set(totals(repository)) == {1, 2, 3, 4}
     assert {row[-2:] for row in results(repository, "counted", by=["round"]).rows}
     known, remarks = study.foresee(again=True)
@@ -272,9 +272,9 @@ def test_two_drivers_measure_one_round(study, opened):
         application, select_points(application.space), repository, settings=DriverSettings(again=True),
         join=True,
     )  # fmt: skip
-    assert session.foresee().remarks[0].startswith(f"round {number} goes on")
+    assert session.foresee().remarks[0].startswith(f"round {number} continues")
     _, ran, _, notes = study.run(again=True)
-    assert (ran, notes[0][:15]) == (4, "round 2 goes on")
+    assert (ran, notes[0][:17]) == (4, "round 2 continues")
 
 
 def test_a_function_is_measured_again(project):
@@ -319,7 +319,7 @@ def test_a_function_that_was_interrupted_goes_on_with_its_round(project):
         run(again=True)
     summary = run(again=True).summary
     assert (summary.cached, summary.ok, summary.round) == (1, 1, 2)
-    assert "round 2 goes on" in summary.notes[0]
+    assert "round 2 continues" in summary.notes[0]
 
 
 def test_a_submission_may_measure_again(study, opened):

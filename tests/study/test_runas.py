@@ -238,7 +238,7 @@ def test_the_end_of_the_helper_ends_all_that_runs(tmp_path):
         running.process.terminate()
         running.process.wait()
         until(lambda: not alive(641) and not running.left)
-        with pytest.raises(PlaceError, match="nothing can be started"):
+        with pytest.raises(PlaceError, match="cannot start processes"):
             task.result(60)
 
 

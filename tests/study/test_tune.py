@@ -192,7 +192,7 @@ def test_a_tuning_that_was_stopped_goes_on(repository):
             SPACE, stopping, settings="population=4:12:4", repeats=10, budget=30, db=repository
         )
 
-    with pytest.raises(Interrupted, match="goes on"):
+    with pytest.raises(Interrupted, match="again to continue"):
         go()
     kept = repository.count_states("stopping_ga")["ok"]
     assert 0 < kept < 30

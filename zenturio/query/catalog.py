@@ -121,7 +121,8 @@ class SnapshotReader:
                 raise
             if place is not None and getattr(error, "sqlstate", None) == _OUT_OF_RANGE:
                 raise ExpressionError(
-                    f"for some experiment this leaves the numbers of PostgreSQL: {_message(error)}",
+                    "for some experiment this exceeds the range of PostgreSQL's numbers: "
+                    f"{_message(error)}",
                     place=place,
                     hint="test the operands first, as in x < 1e100 and x * x > 1",
                 ) from error

@@ -40,7 +40,7 @@ def left_out_notes(count: int) -> tuple[str, ...]:
         return ()
     was, points = ("is", "its point") if count == 1 else ("are", "their points")
     noun = "experiment" if count == 1 else "experiments"
-    return (f"{count:,} {noun} {was} left out: the space does not hold {points} any more (--all)",)
+    return (f"{count:,} {noun} {was} left out: the space no longer contains {points} (--all)",)
 
 
 def is_unchanged(study: str, notes: Mapping[str, Any], sources: Mapping[str, str]) -> bool:

@@ -74,15 +74,15 @@ def _plain(value: Any) -> Any:
 
 def too_large_error(limits: QueryLimits) -> SafetyError:
     return SafetyError(
-        f"the answer is larger than {limits.size / 1e6:.0f} MB",
-        hint="ask for fewer columns or rows: … LIMIT 1000",
+        f"the result is larger than {limits.size / 1e6:.0f} MB",
+        hint="select fewer columns or rows: … LIMIT 1000",
     )
 
 
 def too_slow_error(limits: QueryLimits) -> SafetyError:
     return SafetyError(
         f"the query was stopped after {limits.seconds:g} seconds",
-        hint="ask for less: a condition, fewer joins",
+        hint="select less: add a condition, or use fewer joins",
     )
 
 
@@ -254,7 +254,7 @@ def _explained(error: psycopg.Error, text: str, before: int, limits: QueryLimits
     message = str(error.diag.message_primary or error)
     if _MARK in message:
         return SafetyError(
-            f"a row of the answer is larger than {_ROW / 1e6:.0f} MB",
+            f"a row of the result is larger than {_ROW / 1e6:.0f} MB",
             hint="ask for a part of it: left(…, 1000)",
         )
     match error:
@@ -311,7 +311,10 @@ def _table(name: str, path: Path) -> str:
     columns = [_literals([row[i].strip() for row in rows]) for i in range(len(header))]
     values = ", ".join(f"({', '.join(cells)})" for cells in zip(*columns, strict=True))
     if len(values) > MOST_CHARACTERS:
-        raise InputError(f"{path} is too large for a query", hint="leave out what is not asked for")
+        raise InputError(
+            f"{path} is too large for a query",
+            hint="leave out columns and rows that the query does not need",
+        )
     names = ", ".join('"' + column.replace('"', '""') + '"' for column in header)
     return f"{name} ({names}) AS (VALUES {values})"
 
@@ -405,7 +408,7 @@ def _column_hint(unknown: str, repository: Repository, text: str) -> str:
     hint = _in_quotes(last, columns) or did_you_mean(last, columns)
     in_quotes = any(match["name"] == last for match in _QUOTED.finditer(text))
     if in_quotes and hint.startswith("there is"):  # nothing is near
-        return "a text stands in single quotes: '" + last.replace("'", "''") + "'"
+        return "write a text in single quotes: '" + last.replace("'", "''") + "'"
     return hint
 
 

@@ -195,7 +195,7 @@ def format_of_path(path: Path) -> str:
     name = endings.get(ending, ending.removeprefix("."))
     if name not in FORMATS:
         hint = "one of: " + " ".join(f".{name}" for name in FORMATS)
-        raise InputError(f"{path.name!r} does not end as a table does", hint=hint)
+        raise InputError(f"{path.name!r} does not have the suffix of a table", hint=hint)
     return name
 
 

@@ -95,7 +95,7 @@ def results(
         raise InputError(f"the limit is {limit} rows", hint="0 or more")
     if columns and (by or aggregates or metrics):
         raise InputError(
-            "columns are chosen of single experiments, not of groups or of metrics alone",
+            "columns can be chosen for single experiments, not for groups or for metrics alone",
             hint="leave out the columns, or what groups and the metrics",
         )
     query = TableQuery(

@@ -132,8 +132,8 @@ class StudySelect:
         for used in sorted(where.names & columns.keys()):
             if columns[used].mixed:
                 raise InputError(
-                    f"{used!r} has values of several types: no condition can be put on it",
-                    hint="export the study, and choose there",
+                    f"{used!r} has values of several types: it cannot be used in a condition",
+                    hint="export the study, and filter the rows there",
                 )
         fragments = {n: column.fragment(self.dialect) for n, column in columns.items()}
         return write_condition(where, fragments, self.dialect)

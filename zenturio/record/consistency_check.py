@@ -226,16 +226,16 @@ def _lost(table: str, reference: str, *targets: tuple[str, str]) -> str:
 _TRIED = (("results", "id"), ("attempts", "id"), ("claims", "id"), ("copies", "source"))
 
 _LAWS = {
-    "results in a state that there is not": (
+    "results in an unknown state": (
         f"SELECT count(*) FROM results WHERE status NOT IN ({_STATES})"
     ),
     "results without an attempt": "SELECT count(*) FROM results WHERE attempt < 1",
-    "results that are marked as the newest, or not, against their rounds": (
+    "results whose mark as the newest contradicts their rounds": (
         "SELECT count(*) FROM results t WHERE (newest = 1) = EXISTS (SELECT 1 FROM results o"
         " WHERE o.digest = t.digest AND o.version = t.version AND o.round > t.round"
         " AND (o.machine = t.machine OR t.machine = 0))"
     ),
-    "results of rounds that nobody began": (
+    "results of rounds that do not exist": (
         "SELECT count(*) FROM results t WHERE round > 1 AND NOT EXISTS"
         " (SELECT 1 FROM rounds o WHERE o.version = t.version AND o.number = t.round)"
     ),
@@ -249,7 +249,7 @@ _LAWS = {
         " o.digest = t.digest AND o.round = t.round AND o.version = t.version"
         " AND o.lease = t.lease AND o.attempt = t.attempt)"
     ),
-    "numbers of attempts that are there twice": (
+    "duplicate numbers of attempts": (
         "SELECT count(*) FROM attempts t WHERE EXISTS (SELECT 1 FROM results o WHERE o.id = t.id)"
         " OR EXISTS (SELECT 1 FROM claims o WHERE o.id = t.id)"
     ),
@@ -430,7 +430,7 @@ def check_artifacts(database: Database, store: ArtifactStore, *, contents: bool)
         if wrong <= MOST:
             yield f"experiment {digest[:12]} left {path}, {fault}: {place}"
     if wrong > MOST:
-        yield f"{wrong - MOST:,} more artifacts are missing or are not as they were"
+        yield f"{wrong - MOST:,} more artifacts are missing or have changed"
 
 
 def _all(
@@ -457,11 +457,11 @@ def _fault(path: str, size: int, sha256: str, step: Callable[[int], None] | None
     except OSError as error:
         return f"which is not there ({error.strerror})"
     if not stat.S_ISREG(file_stat.st_mode):
-        return "which is not a file any more"
+        return "which is no longer a file"
     if file_stat.st_size != size:
         return f"which has {file_stat.st_size:,} bytes, and had {size:,}"
     if step and not has_content(path, size, sha256, step):
-        return "which has other bytes than it had"
+        return "whose content has changed"
     return ""
 
 
@@ -472,7 +472,7 @@ def damage_of_opened_files() -> tuple[Diagnostic, ...]:
     written fails anywhere. The check is made when that has happened.
     """
     diagnostics: list[Diagnostic] = []
-    hint = "see what `zen db check` says; `zen db salvage` saves what can be read"
+    hint = "`zen db check` lists the damage; `zen db salvage` saves all readable data"
     for dialect in {
         database.dialect.location: database.dialect for database in opened_databases()
     }.values():

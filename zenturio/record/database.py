@@ -134,7 +134,7 @@ def not_utf8(location: str) -> RecordError:
     """Return the error of a file whose names, texts or messages are damaged."""
     return RecordError(
         f"{location} is damaged: it holds text that is not UTF-8",
-        hint="see what `zen db check` says; `zen db salvage` saves what can be read",
+        hint="`zen db check` lists the damage; `zen db salvage` saves all readable data",
     )
 
 

@@ -126,8 +126,8 @@ def reader(database: Database) -> PostgreSQL:
     if not database.read(lambda t: t.sql(POWERS)):
         return kind
     raise SafetyError(
-        "SQL runs in a role of PostgreSQL that can only read, and there is none yet:"
-        f" {login.user!r} can write",
+        f"SQL queries run in a read-only role of PostgreSQL, and none exists yet: {login.user!r} "
+        "can write",
         hint=f"`zen db grant` makes one; or name another login in {VARIABLE}",
     )
 
@@ -136,7 +136,7 @@ def check_powers(rows: Sequence[Sequence[Any]]) -> None:
     """Raise SafetyError if the answer to ``POWERS`` names what a reader must not be able to do."""
     if rows:
         raise SafetyError(
-            f"SQL runs in a role of PostgreSQL that can only read, and this one {rows[0][0]}",
+            f"SQL queries run in a read-only role of PostgreSQL, and this one {rows[0][0]}",
             hint=f"`zen db grant` makes one; {VARIABLE} may name another",
         )
 
@@ -410,7 +410,9 @@ def _check_roles(t: Transaction, team: Team) -> None:
             raise InputError(f"there is no role {role!r}", hint=hint)
     both = {*team.writers, *team.admins}.intersection(team.readers)
     if both:
-        raise InputError(f"{', '.join(sorted(both))} cannot be a reader and more than that")
+        raise InputError(
+            f"{', '.join(sorted(both))} cannot be a reader and also a writer or an administrator"
+        )
 
 
 def _exists(t: Transaction, role: str) -> bool:

@@ -577,7 +577,7 @@ def limit_metrics(outcome: Outcome) -> Outcome:
     """
     long = {
         name: Missing(
-            f"its {len(value.values):,} values were not kept: {MOST_VALUES:,} are, at the most"
+            f"its {len(value.values):,} values were not kept: the limit is {MOST_VALUES:,}"
         )
         for name, value in outcome.metrics.items()
         if isinstance(value, Series) and len(value.values) > MOST_VALUES
@@ -589,7 +589,7 @@ def limit_metrics(outcome: Outcome) -> Outcome:
     if dropped <= 0:
         return outcome
     metrics = dict(islice(outcome.metrics.items(), MOST_METRICS - 1))
-    why = f"{dropped + 1:,} metrics were not kept: {MOST_METRICS:,} of a run are, at the most"
+    why = f"{dropped + 1:,} metrics were not kept: the limit is {MOST_METRICS:,} in a run"
     return replace(outcome, metrics={NOT_KEPT: Missing(why), **metrics})
 
 

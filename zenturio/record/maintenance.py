@@ -150,7 +150,7 @@ def _dump(kind: DatabaseDialect, target: Path) -> None:
     """
     if not isinstance(kind, PostgreSQL) or shutil.which("pg_dump") is None:
         raise PlaceError(
-            "a copy of a PostgreSQL database is made by pg_dump, which is not on the PATH",
+            "a backup of a PostgreSQL database needs pg_dump, which is not on the PATH",
             hint="install PostgreSQL's client programs",
         )
     with _connected(kind) as database:
@@ -221,7 +221,7 @@ def _refuse_database_files(path: Path) -> None:
 def _restore_server(kind: DatabaseDialect, backup_file: Path) -> None:
     if not isinstance(kind, PostgreSQL) or shutil.which("pg_restore") is None:
         raise PlaceError(
-            "a PostgreSQL database is restored by pg_restore, which is not on the PATH",
+            "restoring a PostgreSQL database needs pg_restore, which is not on the PATH",
             hint="install PostgreSQL's client programs",
         )
     database = Database(kind, wait_seconds())

@@ -300,7 +300,7 @@ class Migration:
                 raise RecordError(
                     f"experiment {row.outcome.digest[:12]} of study {study.name!r} would not be"
                     " the same after the upgrade",
-                    hint="please report this; the database is as it was",
+                    hint="please report this; the database was not changed",
                 )
 
     def _attempts(self) -> bool:

@@ -629,6 +629,7 @@ def _compact(database: Database) -> None:
     dialect = database.dialect
     if isinstance(dialect, SQLite) and not dialect.compact():
         raise ConflictError(
-            f"{dialect.location} is being read, so that its file still holds what was removed",
-            hint="close what reads it (zen portal, sqlite3), and give the same command again",
+            f"{dialect.location} is being read, so its file still contains the removed text",
+            hint="close the programs that read it (zen portal, sqlite3), and run the same "
+            "command again",
         )

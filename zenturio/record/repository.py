@@ -575,5 +575,5 @@ def foreign_rows(what: str) -> RecordError:
     """Return the error of rows that contradict each other: zenturio did not write them."""
     return RecordError(
         f"the database is damaged: {what}",
-        hint="see what `zen db check` says; `zen db salvage` saves what can be read",
+        hint="`zen db check` lists the damage; `zen db salvage` saves all readable data",
     )

@@ -309,7 +309,7 @@ def check_schema(
             continue
         raise RecordError(
             f"{place} was changed by another program: it has {obstacle}",
-            hint="remove that from the file if it is yours; `zen db salvage` copies the rows alone",
+            hint="remove this from the file if you added it; `zen db salvage` copies only the rows",
         )
 
 
@@ -392,8 +392,8 @@ def _version(transaction: Transaction, database: Database) -> str | None:
     if revision is None and names - {_VERSION_TABLE}:
         raise RecordError(
             f"{database.dialect.location} is a database, but not one of zenturio's",
-            hint="choose another one with ZENTURIO_DB; in PostgreSQL a schema of its own will do:"
-            " postgresql://…?options=-csearch_path%3DNAME",
+            hint="choose another one with ZENTURIO_DB; in PostgreSQL a separate schema is "
+            "enough: postgresql://…?options=-csearch_path%3DNAME",
         )
     if is_newest:
         _check_tables(names, database.dialect.location)
@@ -451,11 +451,11 @@ def _create(transaction: Transaction) -> bool:
 def _wrong_revision(place: str, present: str) -> ZenError:
     newest = REVISIONS[-1]
     if original_revision(present) in REVISIONS[:-1]:
-        begun = " (an upgrade was cut off)" if present.endswith(MIGRATING) else ""
+        begun = " (an upgrade was interrupted)" if present.endswith(MIGRATING) else ""
         revision = f"{original_revision(present)}{begun}"
         return RecordError(
             f"{place} has the schema {revision}, and this program needs {newest}",
-            hint="`zen db upgrade` brings it up to date and keeps a copy of it as it is",
+            hint="`zen db upgrade` upgrades it and keeps a copy of the old one",
         )
     return RecordError(
         f"{place} has the schema {present}, and this program supports schemas up to {newest}",

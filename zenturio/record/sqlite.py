@@ -370,12 +370,13 @@ class SQLite:
             case s if "malformed" in s or "not a database" in s:
                 return RecordError(
                     f"{self.location} is damaged: {message}",
-                    hint="see what `zen db check` says; `zen db salvage` saves what can be read",
+                    hint="`zen db check` lists the damage; `zen db salvage` saves all readable "
+                    "data",
                 )
             case s if "readonly" in s or "unable to open" in s:
                 return RecordError(
                     f"cannot open {self.location} for writing: {message}",
-                    hint="is the file and its folder yours to write?",
+                    hint="may you write to the file and its folder?",
                 )
         return RecordError(f"{self.location}: {message}")
 

@@ -345,7 +345,7 @@ def _pin(transaction: Transaction, name: str, *, is_pinned: bool) -> None:
     version = studies.get_version(transaction, name)
     if version.current != version.id:
         raise InputError(
-            f"{name} is an archived version: views are of the current one",
+            f"{name} is an archived version; only the current version has views",
             hint=f"pin {version.base}; zen sql knows study_{version.base}@{version.number}, too",
         )
     mark = transaction.dialect.mark

@@ -318,7 +318,9 @@ def history_table(run: HistoryRun, confirmed: ConfirmingRun | None = None) -> Re
         if any(
             not str(_confirmed(change)).startswith("yes") for change in confirmed.changes.values()
         ):
-            notes.append("a change may have come with a neighbour: zen bisect finds the commit")
+            notes.append(
+                "a change may belong to a neighbouring commit: zen bisect finds the commit"
+            )
     if 0 < count < 20:
         notes.append(
             f"{count} commits miss some changes: of 5% at 2% noise, 20 detect 65%, 40 detect 98%"
@@ -483,7 +485,7 @@ class GateReport:
             " exactly this much, at most 5% of gates call it worse, and at most 5% no worse."
         )
         if self.state == "unclear" and self.metric == "wtime" and not self.is_failed:
-            text += " On a busy machine --metric ctime decides more: it has no waiting in it."
+            text += " On a busy machine --metric ctime decides more: it contains no waiting time."
         return text
 
     def text(self) -> str:

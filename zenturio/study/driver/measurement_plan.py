@@ -328,7 +328,7 @@ def kinds_apart(place: Executor) -> tuple[Executor, ...]:
         return (place,)
     if not isinstance(place, SelectsMachine):
         raise InputError(
-            "--each-machine: at this place, no kind of machine can be chosen",
+            "--each-machine: this place does not allow you to choose a kind of machine",
             hint="run the study at a place for each of them: --on PLACE",
         )
     return tuple(MachinesOfOneKind(place, machine) for machine in sorted(machines, key=_order))
