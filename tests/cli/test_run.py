@@ -607,6 +607,10 @@ def test_the_best_of_repeated_points_is_the_one_that_zen_best_names(tmp_path):
     said = zen("run", "luck.sh", "-j", 1, cwd=tmp_path)
     assert "best: cost = 5 at n=2 (mean of 3 repeats)\n" in said.out
     assert zen("best", "luck", "-n", 1, cwd=tmp_path).out.splitlines()[1].split()[:2] == ["2", "5"]
+    program = tmp_path / "luck.sh"
+    program.write_text(program.read_text().replace("{ 1, 2 }", "{ 1 }"))
+    said = zen("run", "luck.sh", cwd=tmp_path)
+    assert "at n=1 (mean of 3 repeats)\n" in said.out  # n = 2 is no point any more
 
 
 def test_zen_show_prints_the_commands_with_their_values(tmp_path):

@@ -259,6 +259,7 @@ def test_a_text_has_at_most_ten_thousand_characters():
 def test_infinite_operands_stay_infinite():
     assert value("x * 2 - 1", x=math.inf) == math.inf
     assert math.isnan(value("x - x", x=math.inf))
+    assert value("coalesce(x, 5)", x=math.nan) == 5
 
 
 @pytest.mark.parametrize("text", ["f and a / zero > 1", "t or a / zero > 1", "5 < 3 < a / zero"])

@@ -376,6 +376,14 @@ def test_exact_values_need_no_blocks():
     assert same.overall.verdict == "same"
 
 
+def test_exact_values_of_interleaved_runs_have_no_margin():
+    old, new = interleaved()
+    old, new = old.assign(wtime=100), new.assign(wtime=101)
+    old.attrs["exact"] = new.attrs["exact"] = True
+    found = compare(old, new, "wtime")
+    assert {*verdicts(found), found.overall.verdict} == {"slower"}
+
+
 def test_exact_values_that_repeats_belie_are_as_unclear_as_any():
     old, new = counted([(1, 60), (1, 61), (2, 5)]), counted([(1, 60), (2, 5)])
     assert verdicts(compare(old, new, "sweeps")) == ["unclear (not interleaved)", "same"]

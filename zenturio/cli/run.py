@@ -290,9 +290,11 @@ def _print_summary(summary: RunSummary, db: str | None, *, named: bool = False) 
 def _best_of_points(summary: RunSummary, db: str | None) -> str:
     """Return which point is the best by all of its repeats, as zen best ranks them.
 
-    The best single repeat may be a lucky one. Nothing for an objective that the study has not.
+    The best single repeat may be a lucky one. Nothing for an objective that the study has not, and
+    where several kinds of machine have results, of which this run may not use all.
     """
     from zenturio.cli import output
+    from zenturio.query.present import digests_outside
     from zenturio.study.best_points import best
     from zenturio.study.overview import opened_repository
 
@@ -301,8 +303,9 @@ def _best_of_points(summary: RunSummary, db: str | None) -> str:
         goal = summary.best.goal if summary.best is not None else ""
         if [each["expression"] for each in goals] != [goal]:
             return ""
-        ranking = best(repository, summary.study, 1)
-    if not ranking.points:
+        without = digests_outside(repository, summary.study)
+        ranking = best(repository, summary.study, 1, without=without)
+    if not ranking.points or len(ranking.machines) > 1:
         return ""
     (point,) = ranking.points
     what = f"{ranking.aggregates[goal]} of {quantities.amount(point.used, 'repeat')}"

@@ -454,8 +454,10 @@ def _best(values: tuple[Value, ...], better: Callable[[Value, Value], Value]) ->
 
 
 def first_known(*values: Value) -> Value:
-    """The first that is not NULL; a real number where any is real."""
-    known = next((value for value in values if value is not None), None)
+    """The first that is neither NULL nor NaN, which a database cannot tell apart; a real number
+    where any is real.
+    """
+    known = next((v for v in values if v is not None and v == v), None)  # noqa: PLR0124 - NaN
     return _float(known) if type(known) is int and float in map(type, values) else known
 
 

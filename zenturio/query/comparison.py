@@ -563,7 +563,8 @@ class _Judge:
         failures = self.failures([pair.point for pair in pairs])
         repeats = (sum(p.repeats[0] for p in pairs), sum(p.repeats[1] for p in pairs))
         common = [b for b in blocks[0] if all(b in point for point in blocks)] if blocks else []
-        if not common:
+        # Exact values have no blocks: of these, none is the same within a margin.
+        if not common or not any(pair.blocks for pair in pairs):
             words = {pair.verdict for pair in pairs if not pair.blocks}
             is_known = not any(word.startswith("unclear") for word in words)
             word = words.pop() if len(words) == 1 else DIFFERS if is_known else "unclear"
