@@ -2,6 +2,7 @@
 
 import io
 import sys
+import zipfile
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -90,6 +91,14 @@ class Returns:
         return future
 
 
+def zipped(members):
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return file.getvalue()
+
+
 def changed(name, change):
     def content(sent):
         arrays = dict(np.load(io.BytesIO(sent)))
@@ -122,6 +131,19 @@ def test_what_comes_back_is_checked_before_compiled_code_follows_it(tmp_path):
             tmp_path, "ok", changed(name, lambda array, n=number: array.fill(n))
         )
     assert "no island" in refusal(tmp_path, "ok", lambda sent: sent)  # it does not say how long
+
+
+def test_a_damaged_file_is_no_island(tmp_path):
+    whole = changed("genes", np.copy)
+    header = io.BytesIO()
+    large = {"descr": "<f8", "fortran_order": False, "shape": (2**50,)}
+    np.lib.format.write_array_header_1_0(header, large)
+    for content in (
+        lambda sent: whole(sent).replace(b"\x93NUMPY", b"\x93DUMMY"),
+        lambda _sent: zipped({"genes.npy": header.getvalue()}),
+        lambda _sent: zipped({"genes": b"no array"}),
+    ):
+        assert "what came back from lab (far) is no island" in refusal(tmp_path, "ok", content)
 
 
 def test_only_islands_can_evolve_elsewhere(tmp_path):

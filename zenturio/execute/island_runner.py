@@ -10,11 +10,11 @@ import io
 import json
 import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from math import isfinite
 from pathlib import Path
 from time import time_ns
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 
@@ -96,12 +96,13 @@ class PlaceRunner:
                 state = arrays_of(files[0])
                 island.restore(state)
                 return float(state["processor_seconds"])
-            except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile) as error:
+            except (OSError, ValueError, KeyError, TypeError) as error:
                 raise PlaceError(f"what came back from {where} is no island: {error}") from error
         finally:
             for file in files:
-                file.unlink(missing_ok=True)
-                file.parent.rmdir()
+                with suppress(OSError):
+                    file.unlink(missing_ok=True)
+                    file.parent.rmdir()
 
 
 def bytes_of(arrays: Mapping[str, Any]) -> bytes:
@@ -112,6 +113,14 @@ def bytes_of(arrays: Mapping[str, Any]) -> bytes:
 
 
 def arrays_of(path: Path) -> dict[str, Any]:
-    """Return what :func:`bytes_of` wrote; ValueError if it is none."""
-    with np.load(path, allow_pickle=False) as file:
-        return dict(file)
+    """Return what :func:`bytes_of` wrote; ValueError or OSError if it is none."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = dict(file)
+    except OSError:
+        raise
+    except Exception as error:  # of a damaged archive, zipfile and NumPy raise a dozen kinds
+        raise ValueError(f"{path.name}: {error}") from error
+    if not all(isinstance(array, np.ndarray) for array in arrays.values()):
+        raise ValueError(f"{path.name}: not only arrays")
+    return arrays
