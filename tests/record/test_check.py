@@ -90,3 +90,22 @@ def test_a_statement_that_takes_long_can_be_interrupted(tmp_path):
         repository._database.read(ask)
     assert repository.studies()
     repository.close()
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ("artifacts SET size = 'many'", "artifacts.size are no such value (text)"),
+        ("artifacts SET path = x'00ff'", "artifacts.path are no such value (blob)"),
+        ("contents SET foreign_path = x'ff'", "contents.foreign_path are no such value (blob)"),
+    ],
+)
+def test_an_artifact_with_damaged_values_is_told_of(tmp_path, change, fault):
+    repository = filled(tmp_path / "zenturio.db", 1)
+    cursor = repository.connections.raw_connection().cursor()
+    cursor.execute("INSERT INTO contents (digest, size) VALUES (zeroblob(32), 1)")
+    cursor.execute("INSERT INTO artifacts VALUES (1, 'a', 0, 420, 1, zeroblob(32))")
+    cursor.execute(f"UPDATE {change}")
+    repository.close()
+    faults = [d.message for d in maintenance.check_repository(tmp_path / "zenturio.db")]
+    assert any(fault in message for message in faults)

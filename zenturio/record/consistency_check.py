@@ -442,6 +442,10 @@ def _all(
     while rows := database.read(partial(Transaction.sql, text=text, parameters=last)):
         for attempt, path, key, size, content, foreign, mode in rows:
             last, digest = (attempt, path), bytes(key or b"").hex()
+            if not (
+                isinstance(path, str) and isinstance(size, int) and isinstance(foreign, str | None)
+            ):
+                continue  # a damaged value, which the check of the rows names
             if foreign is None:
                 place = store.path_of(content, None)
             else:
