@@ -149,7 +149,7 @@ def test_values_of_an_example_show_where_each_one_ends():
     assert shown == 'flags="", n=100, opt=-O3 -g, list="a, b=1", pad=" x"'
     values = {"alg": '"linsi"', "pair": '"a", "b"', "ca": 9.388219078229689, "x": 0.1, "y": 2.0}
     shown = output.values_text(values)
-    assert shown == """alg="linsi", pair='"a", "b"', ca=9.38822, x=0.1, y=2.0"""
+    assert shown == """alg="linsi", pair='"a", "b"', ca=9.38822, x=0.1, y=2"""
 
 
 def test_a_metric_that_no_plan_has_is_empty_in_its_table():

@@ -115,7 +115,7 @@ def test_repeats_seeds_and_computed_values_have_to_agree(
     if accepted:
         assert equate(repository, "a@1").accepted == accepted
     else:
-        with pytest.raises(InputError, match="no result of a@1 has values"):
+        with pytest.raises(InputError, match="no result of a@1 is for a point"):
             equate(repository, "a@1")
         assert repository.study("a").version == 1, "nothing was begun"
 

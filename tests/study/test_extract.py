@@ -61,8 +61,8 @@ def test_a_run_that_finds_all_cached_names_metrics_that_were_added(tmp_path):
     computed = SMALL.replace("#ZEN$ OBJ", "#ZEN$ METRIC bend := -wtime\n#ZEN$ OBJ")
     program.write_text(computed)
     assert (
-        "bend is new: cached results have no value of it; zen extract small finds it in what was"
-        " recorded"
+        "bend is new: cached results have no value of it; zen extract small finds it in the"
+        " recorded output"
     ) in zen("run", program.name, cwd=tmp_path).out
     zen("extract", "small", cwd=tmp_path)
     assert "new" not in zen("run", program.name, cwd=tmp_path).out

@@ -87,7 +87,7 @@ class BatchContract:
         log = tmp_path / "log"
         with Place(tmp_path / "zen", 2, options=self.options()) as place:
             assert outcome(place, _counted(log)).status == "ok"
-            assert any("does not answer" in remark for remark in place.remarks)
+            assert any("does not respond" in remark for remark in place.remarks)
         assert log.read_text() == "run\n"
 
     def test_of_two_arrays_of_one_name_one_does_nothing(self, tmp_path: Path) -> None:

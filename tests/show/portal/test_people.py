@@ -385,7 +385,7 @@ def test_a_header_without_a_secret_counts_at_the_socket_alone():
 
 
 def test_a_header_without_a_secret_is_refused(tmp_path):
-    with pytest.raises(InputError, match=r"anybody on this machine(.|\n)*--proxy-secret"):
+    with pytest.raises(InputError, match=r"every user of this machine(.|\n)*--proxy-secret"):
         written(tmp_path, '[serve]\nheader = "X-Remote-User"\n')
     with pytest.raises(InputError, match="any process on this machine"):
         UserDirectory(USERS, "X-Remote-User")
