@@ -178,7 +178,7 @@ def test_a_program_is_confirmed_within_its_budget_and_resumed_without_a_run(tmp_
     assert facts["expected"] is None
     again = zen(*command, cwd=tmp_path).out
     assert "0 run" in again
-    assert f"confirmed best: cost = {facts['best']['value']:.4g} at n=" in again
+    assert f"confirmed best: cost = {facts['best']['value']:.6g} at n=" in again
     told = zen("best", "noisy", "--json", cwd=tmp_path).facts[0]["expected"]
     assert told["value"] == pytest.approx(facts["best"]["value"])
     assert told["confirmed"] == facts["best"]["confirmed"]
