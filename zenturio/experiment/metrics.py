@@ -240,6 +240,12 @@ class RegexFinder:
             return values
         raise AbsentError(f"`{self._shown}` matched nothing in {text}")
 
+    def matches_in_lines(self, content: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Yield for each match what stands before it in its line, and what the group matched."""
+        for match in self._iterate(content):
+            if (raw := match.group(self._group)) is not None:
+                yield content[content.rfind(b"\n", 0, match.start()) + 1 : match.start()], raw
+
     def _matches(self, content: bytes) -> Iterator[bytes]:
         """What the group matched, in order; a match in which it takes no part is none."""
         if self._anchored:  # `$` matches before a line's end

@@ -19,9 +19,10 @@ from zenturio.errors import ExpressionError
 from zenturio.experiment import Experiment, MachineKind, MetricValue, Missing, Outcome, Series
 from zenturio.experiment.experiment import SUCCEEDED, log_end, missing_names, missing_reasons
 from zenturio.experiment.identity import file_digest
+from zenturio.experiment.metrics import RegexFinder
 from zenturio.expression import Expression, Value
 from zenturio.record import Repository
-from zenturio.regular_expressions import SlowPatternError, compile_bytes_pattern
+from zenturio.regular_expressions import SlowPatternError
 from zenturio.study.study_definition import ArchivedStudy
 
 # Cached results: which count, with which programs, and what is said of the others
@@ -518,11 +519,11 @@ class MetricCheck:
         self._is_over = not self._names
 
     def overlook(self) -> None:
-        """Some have succeeded that it does not see: nothing can be said of all."""
+        """Some experiments succeeded that it does not see: nothing can be said of all."""
         self._is_over = True
 
     def see(self, experiment: Experiment, outcome: Outcome) -> Iterator[str]:
-        """Learn of one that succeeded; yield what is to be said of its output, once."""
+        """Take in an experiment that succeeded; yield the remarks on the first output."""
         patterns, self._patterns = self._patterns, []
         for metric in patterns:
             log = outcome.stdout if metric.source == "stdout" else outcome.stderr
@@ -538,7 +539,7 @@ class MetricCheck:
                 self._points.add(tuple(experiment.values.values()))
 
     def conclude(self) -> Iterator[str]:
-        """Say so if no metric distinguishes the experiments."""
+        """Yield a remark if no metric distinguishes the experiments."""
         values = [value for value in self._first if isinstance(value, int | float | str)]
         if not self._is_over and values and len(self._points) >= _SAME:
             names = ", ".join(self._names[:5])
@@ -556,17 +557,17 @@ def _expected_to_change(application: Application) -> list[str]:
     well be the same, as may what a VERIFY checks. Times never are.
     """
     formulas = {metric.name: metric.formula for metric in application.metrics}
-    found = [name for name, formula in formulas.items() if formula is None]
+    measured = [name for name, formula in formulas.items() if formula is None]
     if not application.goals:
         checks = [v.expression for v in application.verifications if v.expression is not None]
-        return [name for name in found if not any(name in check.names for check in checks)]
+        return [name for name in measured if not any(name in check.names for check in checks)]
     used = set[str]()
     names = [name for goal in application.goals for name in goal.expression.names]
     while names:
         if (name := names.pop()) not in used:
             used.add(name)
             names.extend(formula.names if (formula := formulas.get(name)) else ())
-    return [] if used & _VARYING else [name for name in found if name in used]
+    return [] if used & _VARYING else [name for name in measured if name in used]
 
 
 def _takes_last_match(metric: Metric) -> bool:
@@ -581,18 +582,14 @@ def _takes_last_match(metric: Metric) -> bool:
 
 
 def _several_meanings(metric: Metric, content: bytes) -> Iterator[str]:
-    """What is to be said where matches with different values stand behind different words."""
-    pattern = compile_bytes_pattern("(?m)" + (metric.regex or ""))
-    index = pattern.groupindex.get(metric.name.encode()) or min(pattern.groups, 1)
+    """Yield a remark if matches with different values stand behind different words."""
     value_by_words: dict[str, str] = {}
     try:
-        for match in islice(pattern.finditer(content), _MATCHES):
-            line = content[content.rfind(b"\n", 0, match.start()) + 1 : match.start()]
+        for before, value in islice(RegexFinder(metric).matches_in_lines(content), _MATCHES):
             # A number in front counts something: "step 1 loss" has the meaning of "step 2 loss".
             # What touches it is its exponent or its unit: "t = 1e-05", "after 59s".
-            words = " ".join(re.findall(r"(?<!\w)[^\W\d]+", line.decode("utf-8", "replace")))
-            group = match.group(index)
-            value_by_words[words] = (group or b"").decode("utf-8", "replace")
+            words = " ".join(re.findall(r"(?<!\w)[^\W\d]+", before.decode("utf-8", "replace")))
+            value_by_words[words] = value.decode("utf-8", "replace")
     except SlowPatternError:
         return
     if len(value_by_words) > 1 and len(set(value_by_words.values())) > 1:
@@ -605,6 +602,28 @@ def _several_meanings(metric: Metric, content: bytes) -> Iterator[str]:
 
 def _cut(text: str) -> str:
     return text if len(text) <= 120 else text[:117] + "..."
+
+
+class ResultChecks:
+    """What is checked of the results of a run, beside what the study declares."""
+
+    def __init__(self, application: Application) -> None:
+        self._repeats = RepeatCheck(application)
+        self._metrics = MetricCheck(application)
+
+    def overlook(self) -> None:
+        """Some experiments succeeded whose outcomes are not passed to `see`."""
+        self._metrics.overlook()
+
+    def see(self, experiment: Experiment, outcome: Outcome) -> Iterator[str]:
+        """Yield the remarks on the outcome of an experiment that succeeded."""
+        if remark := self._repeats.see(experiment, outcome):
+            yield remark
+        yield from self._metrics.see(experiment, outcome)
+
+    def conclude(self) -> Iterator[str]:
+        """Yield the remarks on all outcomes together."""
+        yield from self._metrics.conclude()
 
 
 LINES = 5
@@ -623,15 +642,13 @@ class RunCounts:
         *,
         is_one_machine: bool = False,
         is_search: bool = False,
-        repeat_check: RepeatCheck | None = None,
-        metric_check: MetricCheck | None = None,
+        checks: ResultChecks | None = None,
     ) -> None:
         self._study = study
         self._is_search = is_search
         self._slots = slots
         self._is_one_machine = is_one_machine
-        self._repeat_check = repeat_check
-        self._metric_check = metric_check
+        self._checks = checks
         self._meter = RateMeter()
         self._best = BestScore(goals)
         self._failures: dict[str, FailureGroup] = {}
@@ -665,8 +682,8 @@ class RunCounts:
     def recall(self, tally: CachedTally) -> None:
         """Count cached ones of which nothing else is to be said."""
         self.cached += tally.count
-        if tally.count and self._metric_check:
-            self._metric_check.overlook()
+        if tally.count and self._checks:
+            self._checks.overlook()
         self._outdated.update(tally.outdated)
         self._more_failures.update(tally.failures)
         self._has_succeeded |= tally.has_succeeded
@@ -769,8 +786,8 @@ class RunCounts:
         """Nothing more comes: what can only be counted in the end becomes remarks."""
         for remark in changed_program_notes(self._outdated):
             self._remark(remark)
-        if self._metric_check and not self.failed:
-            for remark in self._metric_check.conclude():
+        if self._checks and not self.failed:
+            for remark in self._checks.conclude():
                 self._remark(remark)
 
     def news(self) -> tuple[str, ...]:
@@ -794,11 +811,8 @@ class RunCounts:
             self._has_succeeded = True
             if outcome.status == "ok":
                 self._best.see(experiment, outcome)
-                if self._repeat_check and (remark := self._repeat_check.see(experiment, outcome)):
+                for remark in self._checks.see(experiment, outcome) if self._checks else ():
                     self._remark(remark)
-                if self._metric_check:
-                    for remark in self._metric_check.see(experiment, outcome):
-                        self._remark(remark)
         else:
             count_failure(self._failures, experiment, outcome)
 

@@ -38,9 +38,8 @@ from zenturio.study.driver.in_flight import (
 from zenturio.study.driver.progress import (
     LINES,
     FailureGroup,
-    MetricCheck,
     ProgramHistory,
-    RepeatCheck,
+    ResultChecks,
     RunCounts,
     RunProgress,
     RunSummary,
@@ -131,8 +130,7 @@ class StudyDriver:
         round_: int | None = None,
         observers: Observers | None = None,
         unrecorded: UnrecordedOutcomes | None = None,
-        repeat_check: RepeatCheck | None = None,
-        metric_check: MetricCheck | None = None,
+        checks: ResultChecks | None = None,
     ) -> None:
         """With *kinds* only results of these machines count as cached, with *round_* its.
 
@@ -168,8 +166,7 @@ class StudyDriver:
             programs,
             is_one_machine=getattr(executor, "machine", None) is not None,
             is_search=isinstance(source, RecordsArrival),
-            repeat_check=repeat_check,
-            metric_check=metric_check,
+            checks=checks,
         )
         self._in_flight: InFlight
         self._records: StudyRecords

@@ -40,9 +40,8 @@ from zenturio.study.driver.measurement_plan import (
 )
 from zenturio.study.driver.progress import (
     PROGRAMS,
-    MetricCheck,
     ProgramHistory,
-    RepeatCheck,
+    ResultChecks,
     RunPlan,
     RunProgress,
     RunSummary,
@@ -567,8 +566,7 @@ class StudySession:
                     round_=round_,
                     observers=observers,
                     unrecorded=self._unrecorded(round_),
-                    repeat_check=RepeatCheck(self.application),
-                    metric_check=MetricCheck(self.application),
+                    checks=ResultChecks(self.application),
                 )
 
             runs = DriversInTurn(places, driver, self.experiments, listener)
