@@ -52,6 +52,57 @@ def test_there_is_none_of_few_points_of_no_noise_and_of_no_numbers():
     assert expected_best(points, [float("inf"), *scores[1:]]) is None
 
 
+SWEEPS = {
+    40: 267472,
+    269: 174156,
+    307: 161474,
+    511: 102813,
+    636: 72902,
+    850: 28721,
+    966: 6665,
+    967: 6468,
+    968: 6269,
+    969: 6070,
+    970: 5871,
+    971: 5670,
+    972: 5468,
+    973: 5265,
+    974: 5061,
+    975: 4855,
+    976: 4648,
+    977: 4438,
+    978: 4227,
+    979: 4013,
+    980: 3795,
+    981: 3574,
+    982: 3348,
+    983: 3115,
+    984: 2874,
+    985: 2620,
+    986: 2345,
+    987: 2029,
+    988: 1530,
+    989: 1612,
+    990: 1727,
+    991: 2025,
+    992: 2082,
+    993: 2438,
+    994: 2706,
+    995: 3372,
+    996: 4105,
+    997: 5609,
+    998: 8572,
+    999: 16321,
+}
+"""Sweeps of an over-relaxation by 1,000 times its factor above 1, which grow beyond all bounds at 2: a
+search by `auto`."""
+
+
+def test_there_is_none_where_a_function_without_noise_contradicts_the_model():
+    points = [{"n": 512, "omega": 1 + factor / 1000} for factor in SWEEPS]
+    assert expected_best(points, list(SWEEPS.values())) is None
+
+
 PROGRAM = """\
 #ZEN$ PARAM n = { 0:60 }
 #ZEN$ RUN "python3 noisy.py {n}"

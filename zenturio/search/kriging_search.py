@@ -439,6 +439,8 @@ COARSE = 1 << 20
 """Steps of the range of a number with many values."""
 LEAST_SCATTER, MOST_SCATTER = 0.01, 0.5
 """Scatter of measurements: below it the best one is not doubted, beyond it the model fails."""
+MOST_DEVIATION = 3.0
+"""Scatters by which a single result may deviate from the model: beyond it the model fails there."""
 
 
 class ExpectedBest(NamedTuple):
@@ -460,8 +462,8 @@ def expected_best(
 
     The lowest of many noisy scores is one that was measured too low: the model takes the others
     into account. Scores of one sign are compared by their logarithms. The model cannot tell noise
-    from roughness of the function itself; repeats can. None where there are too few points, or
-    they scatter too little to matter.
+    from roughness of the function itself; repeats can. None if there are too few points, if they
+    scatter too little to matter, or if the result at that point contradicts the model.
     """
     values = np.array(scores, dtype=np.float64)
     if len(values) < FEWEST_EXPECTED or not np.isfinite(values).all() or np.ptp(values) == 0:
@@ -482,6 +484,8 @@ def expected_best(
         return None
     best = int(np.argmin(means))
     level = sign * float(means[best]) * deviation + mean
+    if abs(float(levels[chosen[best]]) - level) > MOST_DEVIATION * scatter:
+        return None  # a cliff of the function, not noise
     score = float(np.sign(values[0]) * np.exp(level * np.sign(values[0]))) if is_share else level
     return ExpectedBest(int(chosen[best]), score, scatter, is_share)
 
