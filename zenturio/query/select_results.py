@@ -42,7 +42,7 @@ from zenturio.query.select_statement import SelectItem, group_key, with_limit
 from zenturio.query.study_table import StudyTable, TableQuery, condition_of, open_table
 from zenturio.record import ExperimentState, Repository, StudyDefinition
 from zenturio.record.codec import NUMBERS, Form
-from zenturio.record.entities import RowChoice, read_round
+from zenturio.record.entities import ALWAYS, RowChoice, read_round
 
 if TYPE_CHECKING:
     from zenturio.space import Point, Space
@@ -411,8 +411,12 @@ def point_repeats(
 
 
 def default_metric(definition: StudyDefinition) -> str:
-    """Return the metric that the first objective is or depends on, else wall time or the first."""
-    names = [field.name for field in definition.metrics]
+    """Return the metric that the first objective is or depends on, else wall time or the first.
+
+    Of a formula, declared metrics come before those that every study has.
+    """
+    fields = sorted(definition.metrics, key=lambda field: field.how == ALWAYS)
+    names = [field.name for field in fields]
     objectives = [parse(goal["expression"]).names for goal in definition.goals[:1]]
     used = [name for name in names if any(name in objective for objective in objectives)]
     return next((name for name in (*used, "wtime", *names) if name in names), "wtime")
