@@ -227,12 +227,12 @@ def test_lost_runs_are_joined_apart_from_those_that_ended(long_plan, monkeypatch
     lost = np.arange(len(runs)) % 90 < 45
     runs = replace(runs, lost=lost)
     level = np.zeros(len(runs), np.int64)
-    stretches = join_runs(runs, level, 10**6)
-    begins = [*stretches.begins.tolist(), len(runs)]
+    joined = join_runs(runs, level, 10**6)
+    begins = [*joined.begins.tolist(), len(runs)]
     long = [b - a for a, b in pairwise(begins)]
     mixed = [
-        stretches.order[a:b] for a, b in pairwise(begins)
-        if len(set(lost[stretches.order[a:b]].tolist())) > 1
+        joined.order[a:b] for a, b in pairwise(begins)
+        if len(set(lost[joined.order[a:b]].tolist())) > 1
     ]  # fmt: skip
     assert max(long) > 3
     total = runs.end.max()

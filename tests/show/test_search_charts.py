@@ -254,7 +254,7 @@ def test_parallel_axes_keep_the_best_among_very_many_lines():
 def test_too_few_points_for_the_model_of_importance_are_no_chart():
     with pytest.raises(InputError, match="not enough data to tell which parameters") as caught:
         chart(searched(points=20), "importance")
-    assert "too few points for a model of" in caught.value.diagnostics[0].hint
+    assert "terms of the model apart" in caught.value.diagnostics[0].hint
 
 
 def test_bars_of_importance_are_shares_of_the_variance_the_greatest_on_top():

@@ -169,7 +169,7 @@ class Importances:
     same: tuple[str, ...] = ()
     """Parameters that have one value in all rows: nothing can be said of them."""
     terms: int | None = None
-    """Of the model, where there are too few points for so many."""
+    """How many terms the model has, if the points do not tell them apart."""
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -182,8 +182,8 @@ class Importances:
             notes[0] += f"; noise of repeats: {self.noise:.1%}"
         if self.terms is not None:
             notes.append(
-                f"too few points for a model of {self.terms:,} terms: run more, or see zen"
-                " explain, whose model needs fewer"
+                f"the points do not tell {self.terms:,} terms of the model apart: run more of them,"
+                " or see zen explain, whose model needs fewer"
             )
         if unknown := [
             importance.parameter for importance in self.parameters if importance.verdict == UNKNOWN

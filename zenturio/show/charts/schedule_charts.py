@@ -167,13 +167,13 @@ def join_runs(runs: TaskRuns, level: Indices, most: int) -> JoinedRuns:
         shortest *= 2
 
 
-def level_of_each(stretches: JoinedRuns, seconds: Floats, level: Indices, levels: int) -> Indices:
+def level_of_each(joined: JoinedRuns, seconds: Floats, level: Indices, levels: int) -> Indices:
     """The level that takes most of the time of each stretch; *seconds* are those of each run."""
-    count = len(stretches.begins)
-    lengths = np.diff(np.append(stretches.begins, len(stretches.order)))
-    cell = np.repeat(np.arange(count), lengths) * levels + level[stretches.order]
+    count = len(joined.begins)
+    lengths = np.diff(np.append(joined.begins, len(joined.order)))
+    cell = np.repeat(np.arange(count), lengths) * levels + level[joined.order]
     # What takes no time counts a little: a stretch of such runs has a level as well.
-    weights = seconds[stretches.order] + np.finfo(float).tiny
+    weights = seconds[joined.order] + np.finfo(float).tiny
     sums = np.bincount(cell, weights, count * levels).reshape(count, levels)
     greatest: Indices = sums.argmax(axis=1)
     return greatest
@@ -304,10 +304,10 @@ def _stretch_rectangles(
 
     A stretch is pale if all of its runs were lost.
     """
-    stretches = join_runs(runs, level, MOST_RECTANGLES)
-    order, begins = stretches.order, stretches.begins
+    joined = join_runs(runs, level, MOST_RECTANGLES)
+    order, begins = joined.order, joined.begins
     seconds = runs.end - runs.start
-    kinds = level_of_each(stretches, seconds, level, levels)
+    kinds = level_of_each(joined, seconds, level, levels)
     ends = np.maximum.reduceat(runs.end[order], begins)
     busy = np.add.reduceat(seconds[order], begins)
     is_lost = np.minimum.reduceat(runs.lost[order], begins)
@@ -325,7 +325,7 @@ def _stretch_rectangles(
         rectangles.append(
             Rectangle(start, end, first, last, kind, "", tooltip, is_faint=bool(is_lost[number]))
         )
-    return rectangles, stretches.shortest
+    return rectangles, joined.shortest
 
 
 # Jobs on hosts
