@@ -181,7 +181,7 @@ def test_a_table_of_jobs_is_a_log(tmp_path):
     [
         ("submit,run\n", "", "easy", "no column 'processors'"),
         ("submit,run,processors\n1,x,3\n", "", "easy", "jobs.csv:2: not a job of numbers"),
-        ("submit,run,processors\n", "", "easy", "no job ran"),
+        ("submit,run,processors\n", "", "easy", "no job that ran"),
         ("submit,run,processors\n1,2,3\n", "", "easy", "has no header MaxProcs"),
         ("submit,run,processors\n1,2,3\n", "identical:2", "easy", "a job needs 3 processors"),
         ("submit,run,processors\n1,2,3\n", "identical:3", "heft", "heft is static"),

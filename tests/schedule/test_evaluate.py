@@ -71,7 +71,7 @@ def test_what_cannot_run_takes_for_ever_even_if_it_has_no_work():
 def test_an_order_that_is_none_takes_for_ever_or_is_refused():
     problem = Problem.of(CHAIN, identical(1))
     assert makespans(problem_arrays(problem), [0, 0, 0], [[0, 2, 1]]).tolist() == [np.inf]
-    with pytest.raises(InputError, match="c is too early"):
+    with pytest.raises(InputError, match="c comes too early"):
         evaluate(problem, [0, 0, 0], [0, 2, 1])
     with pytest.raises(InputError, match="each after what it waits for"):
         evaluate(problem, [0, 0, 0], [0, 0, 1])

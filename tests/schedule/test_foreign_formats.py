@@ -210,7 +210,7 @@ def test_the_log_of_a_makeflow_tells_times_of_the_last_runs_and_sizes(tmp_path):
     [
         ("90.jpg: in.jpg", "90.jpg in.jpg", "flow.makeflow:13:1: '90.jpg in.jpg' is neither"),
         ("180.jpg :", "90.jpg :", "flow.makeflow:16:1: two rules make '90.jpg'"),
-        ("90.jpg: in.jpg", ": in.jpg", "a rule makes no file"),
+        ("90.jpg: in.jpg", ": in.jpg", "a rule without a target"),
         ("\t$CONVERT -swirl 90 in.jpg 90.jpg\n", "", "rule of '90.jpg' has no command"),
         ("90.jpg\n\n180", "90.jpg\n\tls\n180", "a rule has one command"),
         ("@CORES=4", "@CORES=many", "CORES 'many' is not a number"),

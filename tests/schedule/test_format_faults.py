@@ -125,7 +125,7 @@ JSON = {
         '{"schemaVersion": "1.3", "workflow": {"tasks": []}}',
         "f.json:1:19: WfFormat 1.3",
     ),
-    "a WfFormat of nothing": ('{"workflow": {}}', "f.json:1:14: WfFormat 1.5 has an object"),
+    "a WfFormat of nothing": ('{"workflow": {}}', "f.json:1:14: WfFormat 1.5 needs an object"),
     "a parent that is not there": (
         (
             '{"workflow": {"specification": {"tasks": [{"id": "a", "name": "a", "parents": ["b"]}]},'
@@ -146,7 +146,7 @@ STG = {
     "a number beyond all": ("9" * 400 + "\n", "f.stg:1:1: an STG file begins with"),
     "one that ends": ("3\n0 0 0\n1 1 1 0\n", "3 and two dummies: the file ends too soon"),
     "a wrong count": ("1\n0 0 0\n1 1 3 0\n", "f.stg:3:1: task 1 has 1 predecessors, and says 3"),
-    "a wrong number": ("1\n5 0 0\n", "f.stg:2:1: task 5 stands where 0 should"),
+    "a wrong number": ("1\n5 0 0\n", "f.stg:2:1: expected task 0, not 5"),
     "a time that is none": ("1\n0 x 0\n", "f.stg:2:1: 'x' is not a time"),
     "one that waits for nobody": ("1\n0 0 0\n1 1 1 9\n", "f.stg:3:1: task 1 cannot wait for 9"),
     "a negative time": ("1\n0 -4 0\n", "f.stg:2:1: '-4' is not a time"),
@@ -156,8 +156,8 @@ STG = {
 
 DOT = {
     "an undirected graph": ("graph g {}", "f.dot:1:1: a graph without directions"),
-    "no graph": ("digraf g {}", "f.dot:1:1: 'digraf' stands where 'digraph' should"),
-    "an open brace": ("digraph {\n a", "f.dot:2:3: 'the end of the file' stands where '}'"),
+    "no graph": ("digraf g {}", "f.dot:1:1: expected 'digraph', not 'digraf'"),
+    "an open brace": ("digraph {\n a", "f.dot:2:3: expected '}', not the end of the file"),
     "HTML without an end": ("digraph { a [label=<b>x] <b }", "f.dot:1:26: '<' is never closed"),
     "a second graph": ("digraph { a }\ndigraph { b }", "f.dot:2:1: a file has one graph"),
     "half a core": ("digraph { a\n [cores=2.5] }", "f.dot:1:11: task 'a': cores is 2.5; it has"),
@@ -169,7 +169,7 @@ DOT = {
     "a word for a number": ("digraph {\n a [work=much]; }", "f.dot:2:2: task 'a': work is 'much'"),
     "NaN": ("digraph {\n a [work=nan]; }", "f.dot:2:2: task 'a': work is nan"),
     "a loop of one": ("digraph {\n a -> a }", "f.dot:2:2: task 'a' waits for itself"),
-    "an edge without directions": ("digraph { a -- b }", "f.dot:1:13: '--'"),
+    "an edge without directions": ("digraph { a -- b }", "f.dot:1:13: expected a name, not '--'"),
     "nothing": ("digraph {}", "a graph without nodes is not a workflow"),
     "an empty group that is set": ("digraph { {} = 3 }", "f.dot:1:14: a group cannot be set"),
 }

@@ -63,7 +63,7 @@ def read_job_log(path: str | Path) -> JobLog:
     path = Path(path)
     log = _table(path) if path.name.endswith(".jobs.csv") else _swf(path)
     if not len(log):
-        raise InputError(f"{path}: no job ran")
+        raise InputError(f"{path} has no job that ran")
     return log
 
 

@@ -166,7 +166,7 @@ class _DotParser:
             token = _TOKEN.match(self.text, at)
             if not token:
                 self.at = at
-                self.wrong(f"{self.text[at]!r} is nothing of DOT")
+                self.wrong(f"{self.text[at]!r} is not valid in DOT")
             if token["text"]:
                 yield at, "name", _ESCAPED.sub(_unescaped, token["text"][1:-1])
             elif token["markup"]:
@@ -207,7 +207,9 @@ class _DotParser:
     def take(self, sign: str) -> str:
         """Return the value of the current token, which must be *sign*, and advance."""
         if self.sign != sign:
-            self.wrong(f"{self.value!r:.60} stands where {sign!r} should")
+            expected = "a name" if sign == "name" else repr(sign)
+            found = self.value if self.sign == "end" else f"{self.value!r:.60}"
+            self.wrong(f"expected {expected}, not {found}")
         return self.step()
 
     def name(self) -> str:

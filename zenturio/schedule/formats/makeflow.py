@@ -162,7 +162,7 @@ class _MakeflowReader:
         before += [names[ends[0]][:-1]] if names[ends[0]] != ":" else []
         targets = [name.partition("->")[0] for name in before]
         if not targets:
-            self._wrong("a rule makes no file")
+            self._wrong("a rule without a target")
         sources = [name.partition("->")[0] for name in after]
         self._rules.append(_Rule(self._line, targets, sources, self._category))
 

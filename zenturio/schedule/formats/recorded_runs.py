@@ -61,7 +61,7 @@ def read_nextflow_trace(path: Path, text: str) -> Workflow:
     trace = _TraceReader(path, text)
     rows = list(trace.rows())
     if not rows:
-        trace.wrong(1, "no task ended well")
+        trace.wrong(1, "no task succeeded")
     edges = _linked(path.parent, rows)
     if edges is None:
         edges = _joined_by_processes(path.parent / "dag.dot", rows)

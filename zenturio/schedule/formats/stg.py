@@ -80,7 +80,7 @@ def _predecessors(lines: _StgLines, words: list[str], task: int, limit: int) -> 
         lines.wrong("a task has a number, a time, a number of predecessors, and those")
     number, count, *predecessors = (int(field) for field in fields)
     if number != task:
-        lines.wrong(f"task {number} stands where {task} should")
+        lines.wrong(f"expected task {task}, not {number}")
     if count != len(predecessors):
         lines.wrong(f"task {task} has {len(predecessors)} predecessors, and says {count}")
     for other in predecessors:

@@ -63,7 +63,7 @@ def read_wfformat(document: FormatDocument) -> Instance:
 
 def _object(document: FormatDocument, value: Any, path: KeyPath) -> dict[str, Any]:
     if not isinstance(value, dict):
-        document.wrong(path[:-1], f"WfFormat {VERSION} has an object {path[-1]!r} here")
+        document.wrong(path[:-1], f"WfFormat {VERSION} needs an object {path[-1]!r} here")
     return value
 
 

@@ -22,7 +22,7 @@ def read_wfformat_1_4(document: FormatDocument) -> Instance:
     value = document.value
     flow = value.get("workflow")
     if not isinstance(flow, dict):
-        document.wrong((), "WfFormat 1.4 has an object 'workflow' here")
+        document.wrong((), "WfFormat 1.4 needs an object 'workflow' here")
     name = document.words(value.get("name", "workflow"), ("name",))
     platform = _platform(document, name, flow)
     speeds = {machine.name: machine.speed for machine in platform.machines} if platform else {}

@@ -98,7 +98,11 @@ def evaluate(
     flow = problem.workflow
     early = np.flatnonzero(position[flow.sources] >= position[flow.targets])
     if (position < 0).any() or len(early):
-        reason = f"{flow.names[flow.targets[early[0]]]} is too early" if len(early) else "some lack"
+        reason = (
+            f"{flow.names[flow.targets[early[0]]]} comes too early"
+            if len(early)
+            else "some are missing"
+        )
         raise InputError(f"an order has all tasks, each after what it waits for: {reason}")
     if problem.resources is not None:
         starts, ends = times_by_capacity(problem, placement[None], sequence[None])
