@@ -217,7 +217,7 @@ class GeneticSchedulerSettings:
     tries: int = setting(
         20, "number of failed moves of critical tasks that ends a local search", low=0
     )
-    objective: str = setting("makespan", f"what is made best: {', '.join(METRICS)}")
+    objective: str = setting("makespan", f"the metric to optimise: {', '.join(METRICS)}")
     islands: int = setting(
         1,
         "populations side by side, on the cores or at a place, which exchange their best plans",
@@ -393,7 +393,7 @@ Losses = Callable[[Ints], Floats]
 class Ga2005Settings:
     """Defaults of section 6 of the paper."""
 
-    objective: str = setting("makespan", f"what is made best: {', '.join(METRICS)}")
+    objective: str = setting("makespan", f"the metric to optimise: {', '.join(METRICS)}")
     population: int = setting(150, "population size", low=2)
     crossover: float = setting(0.9, "crossover probability", low=0, high=1)
     mutation: float = setting(0.001, "mutation probability of a gene", low=0, high=1)
