@@ -11,6 +11,8 @@ import time
 import pytest
 
 from tests.cli.conftest import SMALL, zen
+from zenturio.cli import output
+from zenturio.errors import Diagnostic, Place
 
 HEAVY = ("numpy", "pandas", "plotly", "sqlalchemy", "numba", "rich", "matplotlib")
 
@@ -325,17 +327,33 @@ def test_a_mistake_that_only_a_point_shows_is_an_error_of_space(tmp_path):
     assert "a.sh:2:19:" in zen("space", "a.sh", cwd=tmp_path, code=2).err
 
 
-def test_one_warning_is_one_and_a_flood_of_them_is_cut(tmp_path):
-    (tmp_path / "a.sh").write_text(
-        "#ZEN$ PARAM n = { 1 }\n#ZEN$ RUN true\n".replace(" true", ' "true"')
-    )
+def test_equal_warnings_are_one_and_do_not_hide_another(tmp_path):
+    (tmp_path / "a.sh").write_text('#ZEN$ PARAM n = { 1 }\n#ZEN$ RUN "true"\n')
     assert "1 point, 1 warning\n" in zen("check", "a.sh", cwd=tmp_path).out
-    (tmp_path / "b.sh").write_text("echo ZEN$\n" * 500 + '#ZEN$ RUN "true"\n')
-    told = zen("check", "b.sh", cwd=tmp_path).out
-    assert told.count("is not a directive") == 100
-    assert "... and 400 more: --json lists all" in told
+    (tmp_path / "b.sh").write_text(
+        "echo ZEN$\n" * 500 + '#ZEN$ RUN "true"\n#ZEN$ PARAM m = { 1 }\n#ZEN$ PARAM k = { 1 }\n'
+    )
+    told = zen("check", ".", cwd=tmp_path).out
+    assert told.count("is not a directive") == 1
+    assert "b.sh:1:6: " in told
+    assert " (also on lines 2, 3, 4, 5, 6 and 494 more)\n" in told
+    assert "PARAM n is used nowhere (also m in b.sh:502 and k in b.sh:503)\n" in told
+    assert zen("run", ".", "--dry-run", cwd=tmp_path).err.count("is not a directive") == 1
     facts = zen("check", "b.sh", "--json", cwd=tmp_path).facts
-    assert len(facts["diagnostics"]) == 500
+    assert len(facts["diagnostics"]) == 502
+
+
+def test_errors_of_several_lines_are_not_merged(tmp_path):
+    (tmp_path / "a.sh").write_text("#ZEN$ PARM n = { 1 }\n" * 3)
+    assert zen("check", "a.sh", cwd=tmp_path, code=2).out.count("PARM") >= 3
+
+
+def test_a_flood_of_different_warnings_is_cut(capsys):
+    place = Place("a.c", 1, 1, "text")
+    output.diagnostics(Diagnostic(f"warning {n}", place, severity="warning") for n in range(150))
+    told = capsys.readouterr().out
+    assert told.count("a.c:1:1") == 100
+    assert "... and 50 more: zen check --json lists all" in told
 
 
 def test_what_was_expanded_is_no_part_of_the_folder_that_it_lies_in(tmp_path):

@@ -97,7 +97,7 @@ def check(
     else:
         if show and application is not None:
             print_replacements(application, in_colour=sys.stdout.isatty())
-        _tell(diagnostics)
+        output.diagnostics(diagnostics)
         _tell_left_out(left_out)
         if traced is None:
             _tell_undeclared(list(unversioned))
@@ -159,7 +159,7 @@ def space(
     if json:
         output.facts(spaces.facts(application, within))
     else:
-        _tell(application.warnings, err=True)
+        output.diagnostics(application.warnings, err=True)
         spaces.show(application, within)
 
 
@@ -196,7 +196,7 @@ def expand(
     if json:
         output.facts({"out": str(out), "experiments": written, "manifest": str(manifest)})
     else:
-        _tell(application.warnings, err=True)
+        output.diagnostics(application.warnings, err=True)
         typer.echo(f"{written:,} experiments in {out}, listed in {manifest}")
 
 
@@ -247,14 +247,6 @@ def _said(diagnostic: Diagnostic) -> dict[str, Any]:
         "line": place.line if place else None,
         "column": place.column if place else None,
     }
-
-
-def _tell(diagnostics: Sequence[Diagnostic], *, err: bool = False) -> None:
-    """Print diagnostics, and how many more there are."""
-    for diagnostic in diagnostics[:SHOWN]:
-        typer.echo(str(diagnostic), err=err)
-    if len(diagnostics) > SHOWN:
-        typer.echo(f"... and {len(diagnostics) - SHOWN:,} more: --json lists all", err=err)
 
 
 SHOWN_REPLACEMENTS = 1000

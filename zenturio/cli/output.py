@@ -3,10 +3,12 @@
 import json
 import math
 import os
+import re
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -15,6 +17,7 @@ import typer
 
 from zenturio import quantities
 from zenturio.cli import safe_streams
+from zenturio.errors import Diagnostic
 from zenturio.log_setup import work_progress
 from zenturio.safe_text import one_line, visible_in_json
 
@@ -72,6 +75,74 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[Any]], *, right: str = "
             safe_streams.styled(line, "bold")
             line = ""
         typer.echo(line)
+
+
+SHOWN_DIAGNOSTICS = 100
+"""Diagnostics that are printed at most; ``zen check --json`` lists all."""
+_SHOWN_ALIKE = 5
+"""Lines of equal warnings that are named at most."""
+
+
+def diagnostics(messages: Iterable[Diagnostic], *, err: bool = False) -> None:
+    """Print diagnostics, warnings of which several say the same as one, and count the rest."""
+    merged = merge_warnings(messages)
+    for diagnostic in merged[:SHOWN_DIAGNOSTICS]:
+        typer.echo(str(diagnostic), err=err)
+    if len(merged) > SHOWN_DIAGNOSTICS:
+        more = len(merged) - SHOWN_DIAGNOSTICS
+        typer.echo(f"... and {more:,} more: zen check --json lists all", err=err)
+
+
+def merge_warnings(messages: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """One warning for those that say the same of different lines, which names the others' lines.
+
+    Two say the same if they differ at most in the word that each of them marks in its line.
+    """
+    alike: dict[object, list[Diagnostic]] = {}
+    for number, diagnostic in enumerate(messages):
+        word = _marked_word(diagnostic)
+        texts = [
+            re.sub(rf"(?<!\w){re.escape(word)}(?!\w)", "\0", text) if word else text
+            for text in (diagnostic.message, diagnostic.hint)
+        ]
+        is_warning = diagnostic.severity == "warning" and diagnostic.place is not None
+        alike.setdefault(tuple(texts) if is_warning else number, []).append(diagnostic)
+    return [_merged(*same) for same in alike.values()]
+
+
+def _merged(first: Diagnostic, *others: Diagnostic) -> Diagnostic:
+    lines = _other_lines(first, others)
+    return replace(first, message=f"{first.message} (also {lines})") if lines else first
+
+
+def _marked_word(diagnostic: Diagnostic) -> str:
+    """The text that carets mark, if the message repeats it."""
+    if (place := diagnostic.place) is None:
+        return ""
+    word = place.text[place.column - 1 : place.column - 1 + place.width].strip()
+    return word if word in diagnostic.message else ""
+
+
+def _other_lines(first: Diagnostic, others: Sequence[Diagnostic]) -> str:
+    """``on lines 7 and 9``; where they differ in a word, with it: ``b on line 7``."""
+    places = [place for diagnostic in (first, *others) if (place := diagnostic.place)]
+    words = [_marked_word(diagnostic) for diagnostic in (first, *others)]
+    file, is_same_word = places[0].file, len(set(words)) == 1
+    if is_same_word and all(place.file == file for place in places):
+        lines = [str(line) for line in dict.fromkeys(place.line for place in places)][1:]
+        return f"on line{'s' * (len(lines) > 1)} {_listed(lines)}" if lines else ""
+    named = (
+        ("" if is_same_word else f"{word} ")
+        + (f"on line {place.line}" if place.file == file else f"in {place.file}:{place.line}")
+        for word, place in zip(words, places, strict=True)
+    )
+    return _listed(list(dict.fromkeys(named))[1:])
+
+
+def _listed(texts: Sequence[str]) -> str:
+    more = [f"{len(texts) - _SHOWN_ALIKE:,} more"] if len(texts) > _SHOWN_ALIKE else []
+    *others, last = [*texts[:_SHOWN_ALIKE], *more]
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 @contextmanager

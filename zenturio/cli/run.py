@@ -151,8 +151,8 @@ def run(
     place = request.place_options
     application = request.application()
     if not json:
-        for warning in dict.fromkeys((*application.warnings, *lint(application, suggests=False))):
-            typer.echo(str(warning), err=True)
+        warnings = (*application.warnings, *lint(application, suggests=False))
+        output.diagnostics(dict.fromkeys(warnings), err=True)
     if dry_run:
         plan = plan_request(request, application, db=db, measured=measured)
         script = job_script(application, request.points(application), place)
