@@ -219,6 +219,15 @@ def test_a_worker_that_does_not_obey_is_killed(helper, tmp_path, monkeypatch):
 
 
 @needs_root
+def test_what_is_cancelled_before_its_worker_has_started_is_cancelled(helper, tmp_path, monkeypatch):
+    monkeypatch.setattr(runas, "CANCEL_SECONDS", 0)
+    with RunAs(tmp_path / ".zenturio", helper.socket, 1) as place:
+        task = place.submit_as(helper.accounts["alice"], experiment("true"))
+        task.cancel()
+        assert task.result(60).status == "cancelled"
+
+
+@needs_root
 def test_the_end_of_the_service_ends_all_that_runs(helper, tmp_path):
     place = RunAs(tmp_path / ".zenturio", helper.socket, 2)
     place.submit_as(helper.accounts["bob"], experiment("sleep 631"))

@@ -207,7 +207,7 @@ class UserProcess:
         os.close(self._errors)
         words = words.strip().rpartition("\n")[2][:_LONGEST_WORDS]
         for task in tasks:
-            if self._is_ready:
+            if self._is_ready or task.cancel_requested:
                 self._place.resubmit(self.user, task, words)
             else:
                 message = f"the worker of {self.user} does not start"
