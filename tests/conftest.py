@@ -38,12 +38,11 @@ hypothesis.settings.load_profile("reach" if COVERS_LAWS else "gate")
 os.environ["ZENTURIO_TRUST"] = "1"
 # Tests start Python hundreds of times: each would compile all that it loads where this is set.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-# Databases of tests would wait for the disk: they lie in memory where
-# there is room. Files of a run take about 1 GiB; pytest keeps those of three runs.
+# Databases of tests would wait for the disk: they lie in memory where there is room. Files of a run
+# take about 1 GiB; pytest keeps those of three runs.
 MEMORY = Path("/dev/shm")
-if "PYTEST_DEBUG_TEMPROOT" not in os.environ and os.access(MEMORY, os.W_OK):
-    if shutil.disk_usage(MEMORY).free > 6 * 2**30:
-        os.environ["PYTEST_DEBUG_TEMPROOT"] = str(MEMORY)
+if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 6 * 2**30:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 os.environ["XDG_CONFIG_HOME"] = str(Path(tempfile.gettempdir()) / f"zenturio-tests-{os.getuid()}")
 os.environ["XDG_CACHE_HOME"] = f"{os.environ['XDG_CONFIG_HOME']}/cache"
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])

@@ -219,7 +219,9 @@ def test_a_worker_that_does_not_obey_is_killed(helper, tmp_path, monkeypatch):
 
 
 @needs_root
-def test_what_is_cancelled_before_its_worker_has_started_is_cancelled(helper, tmp_path, monkeypatch):
+def test_what_is_cancelled_before_its_worker_has_started_is_cancelled(
+    helper, tmp_path, monkeypatch
+):
     monkeypatch.setattr(runas, "CANCEL_SECONDS", 0)
     with RunAs(tmp_path / ".zenturio", helper.socket, 1) as place:
         task = place.submit_as(helper.accounts["alice"], experiment("true"))
