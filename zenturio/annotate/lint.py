@@ -21,6 +21,7 @@ from zenturio.annotate.model import MEASURED, Annotated, Application, Assignment
 from zenturio.annotate.parameters import (
     constraints,
     elements,
+    listed_texts,
     size,
     texts_outside,
     unused,
@@ -29,11 +30,12 @@ from zenturio.annotate.parameters import (
 )
 from zenturio.annotate.patterns import GitIgnore, IgnoreRule, check_pattern
 from zenturio.annotate.region_probes import unguarded
+from zenturio.annotate.settings_values import SETTINGS, settings_values
 from zenturio.annotate.source import Spans, without_end
 from zenturio.errors import Diagnostic, InputError, Passage, Place
 from zenturio.expression.syntax_tree import Name
 from zenturio.quantities import amount
-from zenturio.space import Continuous, Dependent, Parameter
+from zenturio.space import Continuous, Dependent
 
 Rule = Callable[[Application], Iterable[Diagnostic]]
 
@@ -170,7 +172,7 @@ def left_beside(application: Application) -> Iterator[Diagnostic]:
     texts = [file.source.text or "" for file in application.files]
     texts += [command.text.text for command in (*application.builds, *application.runs)]
     named = {name for text in texts for name in _FILE_NAME.findall(text)}
-    named |= {text for p in application.space.parameters for text in _texts(p)}
+    named |= {text for p in application.space.parameters for text in listed_texts(p)}
     # USE FILE watches a file where it is: who reads it by its bare name still does not find it.
     lines = [line for text in texts for line in text.splitlines() if "ZEN$" not in line]
     bare = {name for line in lines for name in _BARE_FILE_NAME.findall(line)}
@@ -200,7 +202,6 @@ def left_beside(application: Application) -> Iterator[Diagnostic]:
 
 # What is filled in
 
-_TRIED = 10_000
 _OPERATORS = tuple("=,(+-*/%<>&|[")
 """What an operand follows."""
 _STRINGS = ("a string", "a character")
@@ -211,7 +212,7 @@ _BARE_WORD = re.compile(r"[-+.\w]+")
 
 def fits(application: Application) -> Iterator[Diagnostic]:
     """Texts too long for a line of fixed columns, or that a file's encoding cannot hold."""
-    texts = {parameter.name: _texts(parameter) for parameter in application.space.parameters}
+    texts = {parameter.name: listed_texts(parameter) for parameter in application.space.parameters}
     for diagnostic in Filler(application).doubts(texts):
         yield replace(diagnostic, severity="warning")
 
@@ -238,15 +239,6 @@ def _without(replacement: Replacement) -> str:
     if replacement.context != "code" or not before.rstrip().endswith(_OPERATORS):
         return ""
     return (before + behind).strip()
-
-
-def _texts(parameter: Parameter) -> tuple[str, ...]:
-    """What may be put in, where that can be listed."""
-    domain = parameter.domain
-    default = (parameter.default or "",) if parameter.when is not None else ()
-    if domain is None or isinstance(domain, Continuous | Dependent) or domain.size > _TRIED:
-        return default
-    return (*domain.texts(), *default)
 
 
 def strings(application: Application) -> Iterator[Diagnostic]:
@@ -449,11 +441,12 @@ def unquoted(application: Application) -> Iterator[Diagnostic]:
     parameters = {parameter.name: parameter for parameter in application.space.parameters}
     for file in application.files:
         # A word of a shell or a makefile needs no quotes, and gets those that it needs.
-        if file.dialect.quote is not to_the_letter or not file.dialect.verbatim:
+        is_code = file.dialect.quote is to_the_letter and file.dialect.verbatim
+        if not is_code or file.dialect.name in SETTINGS:
             continue
         for assignment in file.assignments:
             parameter = parameters.get(assignment.parameter)
-            texts = _texts(parameter) if parameter is not None else ()
+            texts = listed_texts(parameter) if parameter is not None else ()
             words = [text for text in texts if _WORD_OF_TEXT.fullmatch(text)]
             if words and (number := _quoted_line(file, assignment)) is not None:
                 variables = _code_words(file)
@@ -784,6 +777,7 @@ RULES: tuple[Rule, ...] = (
     overwritten,
     unlike,
     unquoted,
+    settings_values,
     left_beside,
     ignored,
     environments,

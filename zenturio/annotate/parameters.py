@@ -417,6 +417,18 @@ def warning(message: str, place: Place | None, hint: str) -> Diagnostic:
     return Diagnostic(message, place, hint, severity="warning")
 
 
+_MOST_LISTED = 10_000
+
+
+def listed_texts(parameter: Parameter) -> tuple[str, ...]:
+    """What may be put in, where that can be listed."""
+    domain = parameter.domain
+    default = (parameter.default or "",) if parameter.when is not None else ()
+    if domain is None or isinstance(domain, Continuous | Dependent) or domain.size > _MOST_LISTED:
+        return default
+    return (*domain.texts(), *default)
+
+
 def unused(application: Application) -> Iterator[Diagnostic]:
     """A PARAM that changes nothing: it only multiplies the experiments."""
     used = _used(application)

@@ -1,0 +1,242 @@
+"""What settings files hold after ASSIGN wrote its line, where that is likely not meant."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from zenturio.annotate.dialects.table import UNKNOWN
+from zenturio.annotate.model import Annotated, Application, Assignment
+from zenturio.annotate.parameters import listed_texts, warning
+from zenturio.annotate.source import without_end
+from zenturio.errors import Diagnostic
+
+_MOST_TEXTS = 100
+"""Texts of a parameter that are tried in a file."""
+_MOST_WRITTEN = 4
+"""Elements that a hint writes."""
+
+SETTINGS = frozenset({"toml", "yaml", "ini", "settings", UNKNOWN.name})
+"""The dialects whose values are judged here: they have no variables, and no calls."""
+
+_TEXT, _LIST, _BOOLEAN, _NUMBER, _OTHER = "a text", "a list", "a boolean", "a number", "other"
+_FORMER_BOOLEAN = "a boolean or a text, depending on its version"
+_INVALID = "invalid"
+_UNQUOTED = "a text without quotes"
+
+
+class _Setting(NamedTuple):
+    """The line of a file that sets the target of an assignment, too."""
+
+    number: int
+    kind: str
+    value: str
+
+
+def settings_values(application: Application) -> Iterator[Diagnostic]:
+    """An ASSIGN that makes its file invalid, or whose values are not what the file has there."""
+    parameters = {parameter.name: parameter for parameter in application.space.parameters}
+    for file in application.files:
+        if file.dialect.name not in SETTINGS:
+            continue
+        for assignment in file.assignments:
+            parameter = parameters.get(assignment.parameter)
+            texts = listed_texts(parameter)[:_MOST_TEXTS] if parameter is not None else ()
+            doubts = _DOUBTS.get(file.dialect.name, _list_doubts)
+            body = assignment.line.body
+            for message, hint in doubts(file, assignment, texts):
+                yield warning(message, body.place(0, len(body.text)), hint)
+
+
+def _value_doubts(
+    file: Annotated,
+    assignment: Assignment,
+    kinds: dict[str, str],
+    present: _Setting | None,
+) -> Iterator[tuple[str, str]]:
+    """A message and a hint for the first text, by *kinds*, that is not as the *present* value."""
+    expected = present.kind if present else ""
+    unlike = [text for text, kind in kinds.items() if _is_unlike(kind, expected)]
+    if not unlike:
+        return
+    if expected == _LIST:
+        what = "lists"
+        elements = [f"[{_item(t, kinds[t])}]" if t in unlike else t for t in kinds]
+    elif expected == _BOOLEAN or {text.lower() for text in unlike} <= {"true", "false"}:
+        what, elements = "true and false", ["true", "false"]
+    else:
+        what = "quotes"
+        elements = [_in_quotes(text) if text in unlike else text for text in kinds]
+    first, language = unlike[0], file.dialect.name.upper()
+    written = file.dialect.assign(assignment.target, first)
+    has = f", but line {present.number + 1} has {expected}" if present else ""
+    if kinds[first] == _INVALID:
+        message = f"this writes {written}, which {language} cannot read as a value"
+    elif kinds[first] == _OTHER:
+        message = f"this writes {written}, which {language} does not read as one text"
+    elif expected == _LIST:
+        message = f"this writes {written}{has}"
+    else:
+        message = f"this writes {written}, which {language} reads as {kinds[first]}{has}"
+    more = ["..."] if len(elements) > _MOST_WRITTEN else []
+    elements = [*map(_element, elements[:_MOST_WRITTEN]), *more]
+    yield (
+        message,
+        f"write {what} in the set: ASSIGN {assignment.target} = {{ {', '.join(elements)} }}",
+    )
+
+
+def _is_unlike(kind: str, expected: str) -> bool:
+    if kind in {_INVALID, _OTHER}:
+        return True
+    if expected == _LIST:
+        return kind not in {_LIST, "null"}
+    if expected == _BOOLEAN:
+        return kind == _FORMER_BOOLEAN
+    return expected == _TEXT and kind != _TEXT
+
+
+def _item(text: str, kind: str) -> str:
+    """*text* as an item of a list."""
+    return _in_quotes(text) if kind in {_INVALID, _OTHER, _FORMER_BOOLEAN, _UNQUOTED} else text
+
+
+def _in_quotes(text: str) -> str:
+    """*text* between the quotes of TOML and YAML."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _element(text: str) -> str:
+    """*text* as an element of a set, which takes it to the letter."""
+    if re.fullmatch(r"[\w.+-]+", text):
+        return text
+    quote = "'" if '"' in text else '"'
+    return f"{quote}{text}{quote}"
+
+
+def _present(
+    file: Annotated, assignment: Assignment, separator: str, kind_of: Callable[[int, str], str]
+) -> _Setting | None:
+    """The nearest line above, or else below, that sets the target at the same indent."""
+    directives = {n for line in file.lines for n in range(line.first, line.last + 1)}
+    above = range(assignment.line.first - 1, -1, -1)
+    below = range(assignment.line.last + 1, len(file.source.lines))
+    key = re.compile(
+        rf"{assignment.line.indent}([\"']?){re.escape(assignment.target)}\1\s*{separator}(.*)"
+    )
+    for number in (*above, *below):
+        match = key.match(without_end(file.source.lines[number]))
+        if match is not None and number not in directives:
+            value = match[2].strip()
+            return _Setting(number, kind_of(number, value), value)
+    return None
+
+
+# Formats in which only the brackets of a list are known
+
+
+def _list_doubts(
+    file: Annotated, assignment: Assignment, texts: Sequence[str]
+) -> Iterator[tuple[str, str]]:
+    def kind_of(value: str) -> str:
+        return _LIST if value.startswith("[") else _TEXT
+
+    present = _present(file, assignment, "[=:]", lambda _, value: kind_of(value))
+    if present is not None and present.kind == _LIST:
+        has_quotes = re.match(r"\[\s*[\"']", present.value)
+        kinds = {text: kind_of(text) for text in texts}
+        if has_quotes:
+            bare = re.compile(r"(?![\[\"'])(?=.*[^\W\d]).*")
+            kinds = {t: _UNQUOTED if bare.fullmatch(t) else kind for t, kind in kinds.items()}
+        yield from _value_doubts(file, assignment, kinds, present)
+
+
+# TOML, which Python reads
+
+
+def _toml_doubts(
+    file: Annotated, assignment: Assignment, texts: Sequence[str]
+) -> Iterator[tuple[str, str]]:
+    lines = [without_end(line) for line in file.source.lines]
+    # Not judged: a template, or a file that is wrong before it is filled.
+    if not _is_toml(lines):
+        return
+    present = _present(file, assignment, "=", lambda _, value: _toml_kind(value))
+    target, line = assignment.target, assignment.line
+    lines[line.first] = line.indent + file.dialect.assign(target, "0")
+    if present is not None and not _is_toml(lines):
+        number = present.number + 1
+        yield (
+            f"line {number} sets {target}, too, and TOML refuses a key that is set twice",
+            f"delete line {number}, or replace the value there: ZEN$ SUBSTITUTE",
+        )
+    kinds = {text: _toml_kind(text) for text in texts}
+    yield from _value_doubts(file, assignment, kinds, present)
+
+
+def _is_toml(lines: Sequence[str]) -> bool:
+    import tomllib  # noqa: PLC0415 - few studies have such files
+
+    try:
+        tomllib.loads("\n".join(lines))
+    except tomllib.TOMLDecodeError:
+        return False
+    return True
+
+
+def _toml_kind(value: str) -> str:
+    import tomllib  # noqa: PLC0415 - see above
+
+    try:
+        read = tomllib.loads(f"x = {value}")["x"]
+    except tomllib.TOMLDecodeError:
+        # A list may go on in the next line.
+        return _LIST if value.startswith("[") else _INVALID
+    kinds = {str: _TEXT, bool: _BOOLEAN, int: _NUMBER, float: _NUMBER, list: _LIST}
+    return kinds.get(type(read), "a table" if isinstance(read, dict) else "a time")
+
+
+# YAML, as programs read values of a line: by version 1.1 or 1.2
+
+_YAML_KINDS = {
+    _BOOLEAN: re.compile(r"true|True|TRUE|false|False|FALSE"),
+    _FORMER_BOOLEAN: re.compile(r"y|Y|n|N|yes|Yes|YES|no|No|NO|on|On|ON|off|Off|OFF"),
+    "null": re.compile(r"~|null|Null|NULL|"),
+    _NUMBER: re.compile(
+        r"[-+]?(?:\d[\d_]*(?:\.[\d_]*)?|\.\d+)(?:[eE][-+]?\d+)?|0x[\da-fA-F]+|0o[0-7]+"
+        r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
+    ),
+    _TEXT: re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^']|'')*'"),
+    _LIST: re.compile(r"\[.*\]"),
+    "a mapping": re.compile(r"\{.*\}"),
+    # Anchors, tags and blocks are written by who means them.
+    "marked": re.compile(r"[&*!|>].*"),
+}
+_NOT_PLAIN = re.compile(r"[-?:](?:\s|$)|[,\[\]{}#'\"%@`]|.*(?::(?:\s|$)|\s#)")
+"""What cannot begin a text without quotes, or what ends it early."""
+
+
+def _yaml_kind(value: str) -> str:
+    for kind, pattern in _YAML_KINDS.items():
+        if pattern.fullmatch(value):
+            return kind
+    return _OTHER if _NOT_PLAIN.match(value) else _TEXT
+
+
+def _yaml_doubts(
+    file: Annotated, assignment: Assignment, texts: Sequence[str]
+) -> Iterator[tuple[str, str]]:
+    def kind_of(number: int, value: str) -> str:
+        value = re.sub(r"(?:^|\s)#[^'\"]*$", "", value).strip()
+        following = (line.strip() for line in file.source.lines[number + 1 :])
+        item = next((line for line in following if line and not line.startswith("#")), "")
+        if not value and re.match(r"-(\s|$)", item):
+            return _LIST
+        return _LIST if value.startswith("[") else _yaml_kind(value)
+
+    present = _present(file, assignment, ":(?=\\s|$)", kind_of)
+    yield from _value_doubts(file, assignment, {text: _yaml_kind(text) for text in texts}, present)
+
+
+_DOUBTS = {"toml": _toml_doubts, "yaml": _yaml_doubts}
