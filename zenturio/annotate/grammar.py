@@ -91,7 +91,7 @@ def declaration(body: Passage, start: int, keyword: str) -> Declaration:
     target, at = read_target(body, start, keyword)
     match = _SIGN.match(body.text, at)
     sign, at = (match[1], match.end()) if match else ("", at)
-    clauses = Clauses(body, keyword, _known(keyword, sign, body, at), diagnostics)
+    clauses = Clauses(body, keyword, _allowed_clauses(keyword, sign, body, at), diagnostics)
     content = _Content()
     with diagnostics.gather():
         content, end = _content(body, sign, at, clauses, keyword)
@@ -101,7 +101,7 @@ def declaration(body: Passage, start: int, keyword: str) -> Declaration:
     return result
 
 
-def _known(keyword: str, sign: str, body: Passage, at: int) -> tuple[str, ...]:
+def _allowed_clauses(keyword: str, sign: str, body: Passage, at: int) -> tuple[str, ...]:
     """The clauses that may follow; those that describe a dimension need a set before them."""
     places = _PLACES if keyword == "SUBSTITUTE" else ()
     # The parameter is declared elsewhere, with its clauses.
@@ -136,14 +136,14 @@ def read_target(body: Passage, start: int, keyword: str) -> tuple[Passage, int]:
         raise unclosed(body, token)
     match = _BARE.match(body.text, token.start)
     end = match.end() if match else token.end
-    bare = body.text[token.start : end]
+    word = body.text[token.start : end]
     # Only SUBSTITUTE looks for text: the others need a name that something can be called.
-    number = keyword == "SUBSTITUTE" and NUMBER.fullmatch(bare)
-    if not number and re.fullmatch(r"\w+", bare) is None:
+    number = keyword == "SUBSTITUTE" and NUMBER.fullmatch(word)
+    if not number and re.fullmatch(r"\w+", word) is None:
         raise AnnotationError(
-            f"{bare} must be quoted",
+            f"{word} must be quoted",
             place=body.place(token.start, end),
-            hint=f'write {keyword} "{bare}" = …; letters, digits and _ alone need no quotes',
+            hint=f'write {keyword} "{word}" = …; letters, digits and _ alone need no quotes',
         )
     return body.cut(token.start, end), end
 
@@ -152,11 +152,11 @@ def _content(
     body: Passage, sign: str, at: int, clauses: Clauses, keyword: str
 ) -> tuple[_Content, int]:
     """The set, the expression or the name of another parameter, and where it ends."""
-    first = body.text[at : at + 1]
-    if sign == "=" and first == "{":
+    character = body.text[at : at + 1]
+    if sign == "=" and character == "{":
         end = read_elements(body, at).end
         return _Content(elements=body.cut(at, end)), end
-    if sign == "=" and first == "@":
+    if sign == "=" and character == "@":
         text, end = clauses.word(at + 1, "@", quoted=False)
         return _Content(same=text), end
     if sign == ":=":
@@ -171,16 +171,16 @@ def _content(
 
 def _no_set(body: Passage, sign: str, at: int, keyword: str) -> AnnotationError:
     """The diagnostic about what stands in place of a set."""
-    behind, at = at, min(at, max(len(body.text.rstrip()) - 1, 0))
+    sign_end, at = at, min(at, max(len(body.text.rstrip()) - 1, 0))
     if sign in ("", ":", "=="):
-        start = body.text.rindex(sign, 0, behind) if sign else at
+        start = body.text.rindex(sign, 0, sign_end) if sign else at
         message = f"{sign} is not an operator here" if sign else "= is missing"
         hint = f"write {keyword} name = {{ … }}; := if it is computed from other parameters"
         place = body.place(start, start + max(len(sign), 1))
         return AnnotationError(message, place=place, hint=hint)
-    written = body.text[at:].strip() if sign == "=" and body.text[at:].strip("= ") else ""
-    call = re.match(r"\w+\([^()]*\)", written)
-    word = call[0] if call else written.split()[0] if written else ""
+    value_text = body.text[at:].strip() if sign == "=" and body.text[at:].strip("= ") else ""
+    call = re.match(r"\w+\([^()]*\)", value_text)
+    word = call[0] if call else value_text.split()[0] if value_text else ""
     value = word.rstrip(",") or "1, 2, 4"
     hint = f"write = {{ {value} }}"
     if word.isidentifier():
@@ -227,11 +227,11 @@ def condition(clauses: Clauses, keyword: str) -> Expression | None:
     return None
 
 
-_FOUND = (
+_EXTRACTION_CLAUSES = (
     "FROM", "REGEX", "JSON", "CSV", "COLUMN", "WHERE", "SIZE",
     "TAKE", "UNIT", "OPTIONAL", "EXACT", "WHEN",
 )  # fmt: skip
-_COMPUTED = ("UNIT", "OPTIONAL", "EXACT", "WHEN")
+_FORMULA_CLAUSES = ("UNIT", "OPTIONAL", "EXACT", "WHEN")
 
 
 def measured(body: Passage, start: int) -> MetricStatement:
@@ -244,16 +244,16 @@ def measured(body: Passage, start: int) -> MetricStatement:
             name.place(0, len(name.text)),
             "use it in expressions without declaring it, or choose another name",
         )
-    rest = body.text[at:].lstrip()
+    remaining_text = body.text[at:].lstrip()
     formula = None
-    if rest.startswith(":="):
-        formula, clauses = _formula(body, len(body.text) - len(rest) + 2, diagnostics)
-    elif rest.startswith("="):
-        sign = len(body.text) - len(rest)
+    if remaining_text.startswith(":="):
+        formula, clauses = _formula(body, len(body.text) - len(remaining_text) + 2, diagnostics)
+    elif remaining_text.startswith("="):
+        sign = len(body.text) - len(remaining_text)
         message, hint = "write a formula after :=, not after =", f"write METRIC {name.text} := ..."
         raise AnnotationError(message, place=body.place(sign, sign + 1), hint=hint)
     else:
-        clauses = Clauses(body, "METRIC", _FOUND, diagnostics).read(at)
+        clauses = Clauses(body, "METRIC", _EXTRACTION_CLAUSES, diagnostics).read(at)
         if not diagnostics.errors:
             with diagnostics.gather():
                 _check_way(clauses, name)
@@ -263,11 +263,11 @@ def measured(body: Passage, start: int) -> MetricStatement:
 
 
 def _formula(body: Passage, at: int, diagnostics: Diagnostics) -> tuple[Expression | None, Clauses]:
-    end = expression_end(body.text, at, _COMPUTED)
+    end = expression_end(body.text, at, _FORMULA_CLAUSES)
     formula = None
     with diagnostics.gather():
         formula = parse(body.cut(at, end).strip())
-    return formula, Clauses(body, "METRIC … :=", _COMPUTED, diagnostics).read(end)
+    return formula, Clauses(body, "METRIC … :=", _FORMULA_CLAUSES, diagnostics).read(end)
 
 
 def _metric(name: Passage, formula: Expression | None, clauses: Clauses) -> Metric:
@@ -438,9 +438,9 @@ def quoted_text(body: Passage, token: DirectiveToken, example: str) -> tuple[Pas
     return text, token_behind.end
 
 
-def _bare_end(body: Passage, first: DirectiveToken) -> int:
+def _bare_end(body: Passage, token: DirectiveToken) -> int:
     """Where a text without quotes ends: before the first clause, or with the directive."""
-    clauses = (t.start for t in tokens(body.text, first.end) if t.upper() in (*_LIMITS, "ON"))
+    clauses = (t.start for t in tokens(body.text, token.end) if t.upper() in (*_LIMITS, "ON"))
     return len(body.text[: next(clauses, len(body.text))].rstrip())
 
 
@@ -505,7 +505,7 @@ def read(body: Passage) -> Statement:
     return reader(body, token)
 
 
-def _whole(body: Passage, token: DirectiveToken, example: str) -> Expression:
+def _expression_after(body: Passage, token: DirectiveToken, example: str) -> Expression:
     """Everything behind the keyword as one expression."""
     text = body.cut(token.end, len(body.text)).strip()
     if not text.text:
@@ -518,7 +518,9 @@ def _whole(body: Passage, token: DirectiveToken, example: str) -> Expression:
 def _constraint(body: Passage, token: DirectiveToken) -> Statement:
     kind = next(tokens(body.text, token.end), token)
     if kind.upper() == "VALUE":
-        return ConstraintStatement(_whole(body, kind, "CONSTRAINT VALUE n * threads <= 2048"))
+        return ConstraintStatement(
+            _expression_after(body, kind, "CONSTRAINT VALUE n * threads <= 2048")
+        )
     if kind.upper() == "INDEX":
         return _together(body, kind)
     raise AnnotationError(
@@ -542,9 +544,11 @@ def _together(body: Passage, token: DirectiveToken) -> Statement:
         names.append(text if name.kind == "word" else unquote(text))
         match = re.compile(r"\s*(==|$)").match(body.text, name.end)
         if not match:
-            behind = next(tokens(body.text, name.end))
-            place = body.place(behind.start, behind.end)
-            raise AnnotationError(f"{behind.text} is not expected here", place=place, hint=hint)
+            unexpected_token = next(tokens(body.text, name.end))
+            place = body.place(unexpected_token.start, unexpected_token.end)
+            raise AnnotationError(
+                f"{unexpected_token.text} is not expected here", place=place, hint=hint
+            )
         at = match.end()
         if not match[1]:
             break
@@ -559,10 +563,12 @@ def _repeat(body: Passage, token: DirectiveToken) -> Statement:
     match = re.compile(r"\s*(\S+)").match(body.text, token.end)
     word = match[1] if match else ""
     numbers = re.fullmatch(r"(?:([0-9]{1,10}):)?([0-9]{1,10})", word)
-    least, most = (int(numbers[1] or 0), int(numbers[2])) if numbers else (0, 0)
+    least_repeats, most_repeats = (int(numbers[1] or 0), int(numbers[2])) if numbers else (0, 0)
     end = match.end() if match else token.end
     place = body.place(end - len(word) if word else token.start, end)
-    if not max(least, 1) <= most <= _MOST_REPEATS or (numbers and numbers[1] and not least):
+    if not max(least_repeats, 1) <= most_repeats <= _MOST_REPEATS or (
+        numbers and numbers[1] and not least_repeats
+    ):
         hint = "write REPEAT 30, or REPEAT 6:50 UNTIL wtime WITHIN 2%; the minimum is 1"
         message = f"REPEAT {word} is not a number of runs" if word else "REPEAT needs a number"
         raise AnnotationError(message, place=place, hint=hint)
@@ -571,27 +577,27 @@ def _repeat(body: Passage, token: DirectiveToken) -> Statement:
     metric, within = condition(clauses, "UNTIL"), _share(clauses)
     until = None
     if metric is not None and within is not None:
-        until = Until(metric, within, least or FEWEST_REPEATS)
+        until = Until(metric, within, least_repeats or FEWEST_REPEATS)
     if not diagnostics.errors:
         _check_until(clauses, word, place)
     warmup = _count(clauses, "WARMUP")
     diagnostics.close()
     seed = clauses.by_keyword["SEED"].text if "SEED" in clauses.by_keyword else None
-    repeat = Repeat(most, seed.text if seed else None, until=until, warmup=warmup)
+    repeat = Repeat(most_repeats, seed.text if seed else None, until=until, warmup=warmup)
     return RepeatStatement(repeat, seed, body.place(token.start, end))
 
 
 def _check_until(clauses: Clauses, word: str, place: Place) -> None:
     """UNTIL and WITHIN stand together, and behind two numbers."""
     pair = "UNTIL", "WITHIN"
-    written = [keyword for keyword in pair if keyword in clauses.by_keyword]
+    written_keywords = [keyword for keyword in pair if keyword in clauses.by_keyword]
     hint = f"write REPEAT {word if ':' in word else f'6:{word}'} UNTIL wtime WITHIN 2%"
-    if len(written) == 1:
-        (absent,) = set(pair) - set(written)
+    if len(written_keywords) == 1:
+        (absent,) = set(pair) - set(written_keywords)
         clauses.diagnostics.error(
-            f"{absent} is missing", clauses.by_keyword[written[0]].place, hint
+            f"{absent} is missing", clauses.by_keyword[written_keywords[0]].place, hint
         )
-    elif ":" in word and not written:
+    elif ":" in word and not written_keywords:
         message = f"REPEAT {word} does not say when to stop repeating"
         clauses.diagnostics.error(message, place, hint)
 
@@ -630,13 +636,15 @@ def _goal(body: Passage, start: int, end: int) -> Goal:
     directions: tuple[Direction, ...] = ("minimize", "maximize")
     for direction in directions:
         if word is not None and word.upper() == direction.upper():
-            return Goal(direction, _whole(body.cut(0, end), word, f"{word.text} time"))
-    first, last = (word.start, word.end) if word else (start, start + 1)
-    near = did_you_mean(word.text.upper(), ["MINIMIZE", "MAXIMIZE"]) if word else ""
+            return Goal(direction, _expression_after(body.cut(0, end), word, f"{word.text} time"))
+    error_start, error_end = (word.start, word.end) if word else (start, start + 1)
+    suggestion = did_you_mean(word.text.upper(), ["MINIMIZE", "MAXIMIZE"]) if word else ""
     raise AnnotationError(
         "each part of an OBJECTIVE must begin with MINIMIZE or MAXIMIZE",
-        place=body.place(min(first, len(body.text) - 1), last),
-        hint=near if near.startswith("did") else "write OBJECTIVE MINIMIZE time, MAXIMIZE gflops",
+        place=body.place(min(error_start, len(body.text) - 1), error_end),
+        hint=suggestion
+        if suggestion.startswith("did")
+        else "write OBJECTIVE MINIMIZE time, MAXIMIZE gflops",
     )
 
 
@@ -657,12 +665,12 @@ def _verify(body: Passage, token: DirectiveToken) -> Statement:
     limits = ("TIMEOUT", "MEMORY")
     # No expression has a text right behind a name.
     if len(words) == 2 and words[0].upper() == "SAME" and words[1].kind == "text":
-        return VerifyStatement(Verification(same=_same(body, words[0])))
+        return VerifyStatement(Verification(same=_same_file(body, words[0])))
     # Behind a text of an expression there is a sign.
     if words and words[0].kind == "text" and all(w.upper() in limits for w in words[1:]):
         return VerifyStatement(Verification(command=command(body, token, limits)))
     example = 'VERIFY error <= 1e-6, or VERIFY "./compare out.dat"'
-    return VerifyStatement(Verification(expression=_whole(body, token, example)))
+    return VerifyStatement(Verification(expression=_expression_after(body, token, example)))
 
 
 _PERF_EXAMPLE = "OBSERVE perf instructions, cycles, cache-misses"
@@ -671,15 +679,17 @@ _OBSERVE_EXAMPLE = f"{_PERF_EXAMPLE}, or OBSERVE memory, io"
 
 def _observe(body: Passage, token: DirectiveToken) -> Statement:
     """``perf instructions, cycles``, or other observers: ``memory, io``."""
-    first = next(tokens(body.text, token.end), None)
-    if first is not None and first.text.lower() == "perf":
-        if not body.text[first.end :].strip():
-            place = body.place(first.start, first.end)
+    first_token = next(tokens(body.text, token.end), None)
+    if first_token is not None and first_token.text.lower() == "perf":
+        if not body.text[first_token.end :].strip():
+            place = body.place(first_token.start, first_token.end)
             raise AnnotationError("perf needs events", place=place, hint=f"write {_PERF_EXAMPLE}")
-        return ObserveStatement(tuple(_counted(event) for event in _listed(body, first.end)))
+        return ObserveStatement(
+            tuple(_counter_metric(event) for event in _comma_parts(body, first_token.end))
+        )
     diagnostics = Diagnostics()
     metrics: list[Metric] = []
-    for word in _listed(body, token.end):
+    for word in _comma_parts(body, token.end):
         name, place = word.text.lower(), word.place(0, max(len(word.text), 1))
         if not name or name.split()[0] == "perf":
             message = "perf needs its own OBSERVE directive" if name else "OBSERVE needs a name"
@@ -696,7 +706,7 @@ def _observe(body: Passage, token: DirectiveToken) -> Statement:
     return ObserveStatement(tuple(metrics))
 
 
-def _listed(body: Passage, start: int) -> list[Passage]:
+def _comma_parts(body: Passage, start: int) -> list[Passage]:
     """The parts of *body* from *start* on, between commas."""
     parts: list[Passage] = []
     for text in body.text[start:].split(","):
@@ -708,22 +718,22 @@ def _listed(body: Passage, start: int) -> list[Passage]:
 _NO_EVENT = "an event is missing"
 
 
-def _counted(event: Passage) -> Metric:
+def _counter_metric(event: Passage) -> Metric:
     """The metric of an event that perf counts."""
     place = event.place(0, max(len(event.text), 1))
-    counted = counter_event(event.text)
-    if counted is None:
-        near = did_you_mean(event.text, EVENTS) if event.text else ""
+    counter = counter_event(event.text)
+    if counter is None:
+        suggestion = did_you_mean(event.text, EVENTS) if event.text else ""
         hint = "perf list prints the names; write other events by number, such as r01c2"
         message = f"{event.text} is not an event that can be counted" if event.text else _NO_EVENT
-        shown = near if near.startswith("did") else hint
-        raise AnnotationError(message, place=place, hint=shown)
+        chosen_hint = suggestion if suggestion.startswith("did") else hint
+        raise AnnotationError(message, place=place, hint=chosen_hint)
     name = counter_metric(event.text)
     observed = f"perf {event.text}"
-    return Metric(name, unit=counted.unit, optional=True, place=place, observed=observed)
+    return Metric(name, unit=counter.unit, optional=True, place=place, observed=observed)
 
 
-def _same(body: Passage, token: DirectiveToken) -> SameFile:
+def _same_file(body: Passage, token: DirectiveToken) -> SameFile:
     """``SAME "out.dat" WITHIN 1e-9 AS BASELINE WHERE threads == 1``."""
     example = 'VERIFY SAME "out.dat" WITHIN 1e-9 AS BASELINE'
     path, at = quoted_text(body, token, example)
@@ -734,9 +744,9 @@ def _same(body: Passage, token: DirectiveToken) -> SameFile:
     if not diagnostics.errors and (baseline is None or baseline.text.text.upper() != "BASELINE"):
         place = baseline.value_place if baseline else path.place(0, len(path.text))
         diagnostics.error("AS BASELINE is missing", place, f"write {example}")
-    within, where = _tolerance(clauses), _named_values(clauses)
+    within, baseline_values = _tolerance(clauses), _named_values(clauses)
     diagnostics.close()
-    return SameFile(path, within, where)
+    return SameFile(path, within, baseline_values)
 
 
 def _tolerance(clauses: Clauses) -> float:
@@ -802,13 +812,15 @@ def _use(body: Passage, token: DirectiveToken) -> Statement:
     if word is None or kind is None:
         place = body.place(*((word.start, word.end) if word else (token.start, token.end)))
         hint = 'write USE PROGRAM "sim", USE FILE "../data/mesh.bin" or USE VERSION "gcc --version"'
-        near = did_you_mean(word.text.upper(), ["PROGRAM", "FILE", "VERSION"]) if word else ""
+        suggestion = did_you_mean(word.text.upper(), ["PROGRAM", "FILE", "VERSION"]) if word else ""
         message = "USE must be followed by PROGRAM, FILE or VERSION"
-        raise AnnotationError(message, place=place, hint=near if near.startswith("did") else hint)
+        raise AnnotationError(
+            message, place=place, hint=suggestion if suggestion.startswith("did") else hint
+        )
     texts: list[Passage] = []
-    before = word
+    previous_token = word
     while True:
-        text, at = quoted_text(body, before, f'USE {word.upper()} "{_USED[kind]}"')
+        text, at = quoted_text(body, previous_token, f'USE {word.upper()} "{_USE_EXAMPLES[kind]}"')
         texts.append(text)
         comma = next(tokens(body.text, at), None)
         if comma is None:
@@ -817,10 +829,10 @@ def _use(body: Passage, token: DirectiveToken) -> Statement:
             place = body.place(comma.start, comma.end)
             hint = f'write USE {word.upper()} "a", "b" with commas between the texts'
             raise AnnotationError(f"{comma.text} is not expected here", place=place, hint=hint)
-        before = DirectiveToken("word", word.text, comma.start, comma.end)
+        previous_token = DirectiveToken("word", word.text, comma.start, comma.end)
 
 
-_USED: dict[UseKind, str] = {
+_USE_EXAMPLES: dict[UseKind, str] = {
     "program": "sim",
     "file": "../data/mesh.bin",
     "version": "cc --version",
@@ -839,19 +851,19 @@ def _after(body: Passage, token: DirectiveToken) -> Statement:
 
 def _end(body: Passage, token: DirectiveToken) -> Statement:
     """``END``, ``END target``, ``END CR``, ``END CR name``."""
-    rest = list(tokens(body.text, token.end))
-    region = bool(rest) and rest[0].upper() == "CR"
-    names = rest[1:] if region else rest
+    following_tokens = list(tokens(body.text, token.end))
+    region = bool(following_tokens) and following_tokens[0].upper() == "CR"
+    names = following_tokens[1:] if region else following_tokens
     place = body.place(token.start, len(body.text.rstrip()))
     number = body.cut(token.end, len(body.text)).strip()
     # The target of a SUBSTITUTE may be a number, which is several tokens: 0.8, -1.
     if NUMBER.fullmatch(number.text):
         return EndStatement(number, region, place)
     if len(names) > 1 or any(name.kind == "sign" for name in names):
-        behind = names[0] if names[0].kind == "sign" else names[1]
+        unexpected_token = names[0] if names[0].kind == "sign" else names[1]
         raise AnnotationError(
-            f"{behind.text} is not expected here",
-            place=body.place(behind.start, behind.end),
+            f"{unexpected_token.text} is not expected here",
+            place=body.place(unexpected_token.start, unexpected_token.end),
             hint="write END, or END and the target; put quotes around a target that is not a "
             "single word",
         )
@@ -871,10 +883,10 @@ _READERS: dict[str, Callable[[Passage, DirectiveToken], Statement]] = {
     "BUILD": lambda body, token: BuildStatement(command(body, token)),
     "RUN": lambda body, token: RunStatement(command(body, token)),
     "REQUIRE": lambda body, token: RequireStatement(
-        _whole(body, token, "REQUIRE host.memory >= 2GB")
+        _expression_after(body, token, "REQUIRE host.memory >= 2GB")
     ),
     "RANK": lambda body, token: RankStatement(
-        _whole(body, token, "RANK host.mhz"), body.place(token.start, token.end)
+        _expression_after(body, token, "RANK host.mhz"), body.place(token.start, token.end)
     ),
     "REPEAT": _repeat,
     "METRIC": lambda body, token: measured(body, token.end),

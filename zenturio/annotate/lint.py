@@ -70,18 +70,18 @@ def ignored(application: Application) -> Iterator[Diagnostic]:
     if rules is None:
         return
     used = {use.path for use in application.uses}
-    others = [
+    undeclared_paths = [
         file.path
         for file in application.copied
         if not used or Path(file.location).absolute() not in used
     ]
-    rule_by_path = dict(_ignored_by(rules, application.root, others))
+    rule_by_path = dict(_ignored_by(rules, application.root, undeclared_paths))
     if not rule_by_path:
         return
     by_rule: dict[IgnoreRule, list[str]] = {}
     for path, rule in rule_by_path.items():
         by_rule.setdefault(rule, []).append(path)
-    first = ", ".join(list(rule_by_path)[:3]) + (", ..." if len(rule_by_path) > 3 else "")
+    first_paths = ", ".join(list(rule_by_path)[:3]) + (", ..." if len(rule_by_path) > 3 else "")
     count = (
         "a file that Git ignores is"
         if len(rule_by_path) == 1
@@ -89,12 +89,12 @@ def ignored(application: Application) -> Iterator[Diagnostic]:
     )
     lines = [line for rule, paths in by_rule.items() for line in _lines(rule, paths)]
     yield warning(
-        f"{count} part of every experiment: {first}",
+        f"{count} part of every experiment: {first_paths}",
         None,
         "a change of such a file makes all results outdated, and a BUILD may use an old output "
         "as if it were new;\nif these files are not inputs, write into "
         f"{application.root / IGNORE}:\n"
-        + _listed(lines)
+        + _indented_lines(lines)
         + f'\nif they are inputs, declare them: ZEN$ USE FILE "{next(iter(rule_by_path))}"',
     )
 
@@ -121,10 +121,10 @@ def _lines(rule: IgnoreRule, paths: Iterable[str]) -> list[str]:
     return [f"./{path}" for path in paths]
 
 
-def _listed(lines: list[str]) -> str:
+def _indented_lines(lines: list[str]) -> str:
     lines = list(dict.fromkeys(lines))
-    more = [f"... and {len(lines) - _LINES:,} more"] if len(lines) > _LINES else []
-    return "\n".join(f"    {line}" for line in [*lines[:_LINES], *more])
+    remainder = [f"... and {len(lines) - _LINES:,} more"] if len(lines) > _LINES else []
+    return "\n".join(f"    {line}" for line in [*lines[:_LINES], *remainder])
 
 
 def environments(application: Application) -> Iterator[Diagnostic]:
@@ -147,15 +147,17 @@ def environments(application: Application) -> Iterator[Diagnostic]:
 def future(application: Application) -> Iterator[Diagnostic]:
     """Files whose times have not come yet: to a build they are as new as the present."""
     limit = time_ns() + _SKEW
-    late = [file.path for file in application.files if (file.source.mtime or 0) > limit]
-    late = sorted([*late, *(file.path for file in application.copied if file.mtime > limit)])
-    if late:
-        more = f" and {len(late) - 1:,} more files" if len(late) > 1 else ""
+    late_paths = [file.path for file in application.files if (file.source.mtime or 0) > limit]
+    late_paths = sorted(
+        [*late_paths, *(file.path for file in application.copied if file.mtime > limit)]
+    )
+    if late_paths:
+        more_files = f" and {len(late_paths) - 1:,} more files" if len(late_paths) > 1 else ""
         yield warning(
-            f"{late[0]}{more}: the modification time is in the future, so a BUILD cannot tell "
-            "which files are newer",
+            f"{late_paths[0]}{more_files}: the modification time is in the future, so a BUILD "
+            "cannot tell which files are newer",
             None,
-            f"correct the clock, or the time of the file: touch {late[0]}",
+            f"correct the clock, or the time of the file: touch {late_paths[0]}",
         )
 
 
@@ -171,26 +173,31 @@ def left_beside(application: Application) -> Iterator[Diagnostic]:
         return
     texts = [file.source.text or "" for file in application.files]
     texts += [command.text.text for command in (*application.builds, *application.runs)]
-    named = {name for text in texts for name in _FILE_NAME.findall(text)}
-    named |= {text for p in application.space.parameters for text in listed_texts(p)}
+    mentioned_names = {name for text in texts for name in _FILE_NAME.findall(text)}
+    mentioned_names |= {text for p in application.space.parameters for text in listed_texts(p)}
     # USE FILE watches a file where it is: who reads it by its bare name still does not find it.
     lines = [line for text in texts for line in text.splitlines() if "ZEN$" not in line]
-    bare = {name for line in lines for name in _BARE_FILE_NAME.findall(line)}
-    written = {metric.source.rsplit("/", 1)[-1] for metric in application.metrics}
+    bare_names = {name for line in lines for name in _BARE_FILE_NAME.findall(line)}
+    written_names = {metric.source.rsplit("/", 1)[-1] for metric in application.metrics}
     inputs = {Path(path).name for path in application.file_paths}
     inputs |= {path.name for path in application.paths}
-    used = {use.path.name for use in application.uses if use.path is not None}
+    used_names = {use.path.name for use in application.uses if use.path is not None}
     outputs = [pattern.rsplit("/", 1)[-1] for pattern in application.outputs]
     for folder in dict.fromkeys(path.parent for path in application.paths):
         with os.scandir(folder) as entries:
-            present = {e.name for e in islice(entries, _NEIGHBOURS) if e.is_file()}
-        absent = sorted(((named - written - used) | (bare & used)) & present - inputs)
-        absent = [n for n in absent if not any(fnmatchcase(n, pattern) for pattern in outputs)]
-        if absent:
-            files = ", ".join(absent[:3]) + (", ..." if len(absent) > 3 else "")
-            is_declared = absent[0] in used
+            present_names = {e.name for e in islice(entries, _NEIGHBOURS) if e.is_file()}
+        absent_names = sorted(
+            ((mentioned_names - written_names - used_names) | (bare_names & used_names))
+            & present_names - inputs
+        )
+        absent_names = [
+            n for n in absent_names if not any(fnmatchcase(n, pattern) for pattern in outputs)
+        ]
+        if absent_names:
+            files = ", ".join(absent_names[:3]) + (", ..." if len(absent_names) > 3 else "")
+            is_declared = absent_names[0] in used_names
             unlike = " (USE FILE copies nothing)" if is_declared else ""
-            declare = "" if is_declared else f', and declare it: ZEN$ USE FILE "{absent[0]}"'
+            declare = "" if is_declared else f', and declare it: ZEN$ USE FILE "{absent_names[0]}"'
             yield warning(
                 f"the program names {files}, but a study of a single file does not include other "
                 f"files{unlike}",
@@ -219,12 +226,14 @@ def fits(application: Application) -> Iterator[Diagnostic]:
 
 def blanks(application: Application) -> Iterator[Diagnostic]:
     """A WHEN without DEFAULT whose parameter is an operand: ``q = ;`` where it does not hold."""
-    bare = {p.name: p for p in application.space.parameters if p.when and p.default is None}
+    parameters_without_default = {
+        p.name: p for p in application.space.parameters if p.when and p.default is None
+    }
     for replacement in replacements(application.files):
-        parameter = bare.get(replacement.parameter)
+        parameter = parameters_without_default.get(replacement.parameter)
         line = _without(replacement) if parameter is not None else ""
         if parameter is not None and line:
-            del bare[replacement.parameter]
+            del parameters_without_default[replacement.parameter]
             message = f"if the condition of WHEN is false, {parameter.name} is empty: {line}"
             hint = 'add a value for this case: DEFAULT 0, or DEFAULT "" if empty is intended'
             yield Diagnostic(message, parameter.place, hint, severity="warning")
@@ -235,10 +244,10 @@ def _without(replacement: Replacement) -> str:
     if replacement.context == ASSIGNMENT:
         return f"{replacement.target} ="
     line, column = replacement.place.text, replacement.place.column - 1
-    before, behind = line[:column], line[column + len(replacement.target) :]
-    if replacement.context != "code" or not before.rstrip().endswith(_OPERATORS):
+    text_before, text_behind = line[:column], line[column + len(replacement.target) :]
+    if replacement.context != "code" or not text_before.rstrip().endswith(_OPERATORS):
         return ""
-    return (before + behind).strip()
+    return (text_before + text_behind).strip()
 
 
 def strings(application: Application) -> Iterator[Diagnostic]:
@@ -274,12 +283,12 @@ def repeated_numbers(application: Application) -> Iterator[Diagnostic]:
         lines = list(dict.fromkeys((r.place.file, r.place.line) for r in same_directive))
         if len(lines) < 2:
             continue
-        shown = ", ".join(
+        line_list = ", ".join(
             str(line) if file == lines[0][0] else f"{Path(file).name}:{line}"
             for file, line in lines[:5]
         ) + (", ..." if len(lines) > 5 else "")
         yield Diagnostic(
-            f"{same_directive[0].target} is replaced on {len(lines)} lines: {shown}",
+            f"{same_directive[0].target} is replaced on {len(lines)} lines: {line_list}",
             same_directive[0].hole.place if same_directive[0].hole else same_directive[0].place,
             "to replace only one, put BEGIN after the set and ZEN$ END after that line; MATCH "
             "WORD confirms that all are intended",
@@ -300,15 +309,20 @@ def _is_whole(place: Place) -> bool:
 
 
 def _in_strings(inside: list[Replacement], *, in_code: bool) -> Diagnostic:
-    first, others = inside[0], len(inside) - 1
-    more = f", and in {others:,} more string{'s' * (others > 1)}" if others else ""
-    where = "not only in code" if in_code else "and nowhere in code"
-    message = f"{first.target} is replaced in {first.context}{more}, {where}"
+    first_replacement, other_count = inside[0], len(inside) - 1
+    other_strings = (
+        f", and in {other_count:,} more string{'s' * (other_count > 1)}" if other_count else ""
+    )
+    extent = "not only in code" if in_code else "and nowhere in code"
+    message = (
+        f"{first_replacement.target} is replaced in {first_replacement.context}{other_strings},"
+        f" {extent}"
+    )
     hint = (
         "MATCH WORD confirms that this is intended; ZEN$ OFF and ZEN$ ON around the line "
         "prevent it; zen check --show lists all places"
     )
-    return Diagnostic(message, first.place, hint, severity="warning")
+    return Diagnostic(message, first_replacement.place, hint, severity="warning")
 
 
 def overwritten(application: Application) -> Iterator[Diagnostic]:
@@ -413,14 +427,17 @@ def unlike(application: Application) -> Iterator[Diagnostic]:
                 for number, text in enumerate(file.source.lines, 1)
                 if number - 1 not in directives and re.search(rf"(?<!\w){target}(?!\w)", text)
             ]
-            alike = re.compile(rf"{target}\s*=(?!=)(?!.*[;$]$)")
-            if not lines or any(alike.match(text) for _, text in lines):
+            assignment_pattern = re.compile(rf"{target}\s*=(?!=)(?!.*[;$]$)")
+            if not lines or any(assignment_pattern.match(text) for _, text in lines):
                 continue
             number, text = lines[0]
             body = assignment.line.body
-            written = file.dialect.assign(assignment.target, "...").removesuffix("...").rstrip()
+            written_line = (
+                file.dialect.assign(assignment.target, "...").removesuffix("...").rstrip()
+            )
             yield warning(
-                f'line {number} has "{text[:60]}", and the directive writes a line "{written} ..."',
+                f'line {number} has "{text[:60]}", and the directive writes a line '
+                f'"{written_line} ..."',
                 body.place(0, len(body.text)),
                 "if the file does not read such a line, replace the present value instead: ZEN$ "
                 "SUBSTITUTE",
@@ -450,9 +467,9 @@ def unquoted(application: Application) -> Iterator[Diagnostic]:
             words = [text for text in texts if _WORD_OF_TEXT.fullmatch(text)]
             if words and (number := _quoted_line(file, assignment)) is not None:
                 variables = _code_words(file)
-                bare = [word for word in words if not _may_be_code(word, variables)]
-                if bare:
-                    yield _unquoted(file, assignment, texts, bare[0], number)
+                bare_words = [word for word in words if not _may_be_code(word, variables)]
+                if bare_words:
+                    yield _unquoted(file, assignment, texts, bare_words[0], number)
 
 
 def _quoted_line(file: Annotated, assignment: Assignment) -> int | None:
@@ -488,7 +505,7 @@ def _is_literal(word: str) -> bool:
 
 
 def _unquoted(
-    file: Annotated, assignment: Assignment, texts: Sequence[str], bare: str, number: int
+    file: Annotated, assignment: Assignment, texts: Sequence[str], bare_word: str, number: int
 ) -> Diagnostic:
     quoted = _quoted_text(assignment).search(file.source.lines[number])
     assert quoted is not None, "the line was found by this pattern"
@@ -504,15 +521,15 @@ def _unquoted(
         else text
         for text in texts
     ]
-    written = ", ".join(elements[:_MOST_QUOTED]) + (", ..." if len(texts) > _MOST_QUOTED else "")
-    line = file.dialect.assign(assignment.target, bare)
+    set_text = ", ".join(elements[:_MOST_QUOTED]) + (", ..." if len(texts) > _MOST_QUOTED else "")
+    line = file.dialect.assign(assignment.target, bare_word)
     message = (
         f"this writes {line}, but line {number + 1} has a list of quoted texts"
         if opening
         else f"this writes {line}, without the quotes that line {number + 1} has"
     )
-    what = "lists" if opening else "the quotes"
-    hint = f"write {what} in the set: ASSIGN {assignment.target} = {{ {written} }}"
+    missing_marks = "lists" if opening else "the quotes"
+    hint = f"write {missing_marks} in the set: ASSIGN {assignment.target} = {{ {set_text} }}"
     body = assignment.line.body
     return warning(message, body.place(0, len(body.text)), hint)
 
@@ -522,7 +539,7 @@ def _unquoted(
 _BRACES = re.compile(r"(?<![\${])\{([^\W\d]\w*)\}")
 _VARIABLE = re.compile(r"\$\{?([^\W\d]\w*)\}?")
 # Comments that something reads all the same: a batch system, a compiler, the kernel.
-_READ = re.compile(
+_ACTIVE_COMMENT = re.compile(
     r"#(?:SBATCH|PBS|BSUB|OAR|MSUB|COBALT|PJM|flux:|\$|!|pragma)|!(?:\$|dir\$|dec\$)|[cC]\$|//(?:go:|#|@)",
     re.IGNORECASE,
 )
@@ -553,7 +570,11 @@ def comments_only(application: Application) -> Iterator[Diagnostic]:
             span = spans.at(occurrence.start)
             place = occurrence.hole.place
             targets[place] = occurrence.hole.target
-            idle = span and span.comment and not _READ.match(file.source.text or "", span.start)
+            idle = (
+                span
+                and span.comment
+                and not _ACTIVE_COMMENT.match(file.source.text or "", span.start)
+            )
             in_code[place] = in_code.get(place, False) or not idle
     for place, code in in_code.items():
         if not code:
@@ -575,11 +596,11 @@ def names_in_commands(application: Application) -> Iterator[Diagnostic]:
 def _near_names(command: Command, parameters: set[str]) -> Iterator[Diagnostic]:
     for match in _BRACES.finditer(command.text.text):
         # Only near names: braces are the shell's own, too, as in {a,b}.
-        near = get_close_matches(match[1], parameters, n=1, cutoff=0.7)
-        if match[1] not in parameters and near:
+        close_names = get_close_matches(match[1], parameters, n=1, cutoff=0.7)
+        if match[1] not in parameters and close_names:
             message = f"{match[0]} is not a parameter, so it is not replaced"
             place = command.text.place(match.start(), match.end())
-            yield warning(message, place, f"did you mean {{{near[0]}}}?")
+            yield warning(message, place, f"did you mean {{{close_names[0]}}}?")
 
 
 def _shell_names(command: Command, parameters: set[str]) -> Iterator[Diagnostic]:
@@ -609,7 +630,7 @@ def objectives(application: Application) -> Iterator[Diagnostic]:
     metrics = {metric.name: metric for metric in application.metrics}
     for goal in application.goals:
         names = goal.expression.names
-        place = _whole(goal.expression.passage)
+        place = _passage_place(goal.expression.passage)
         for name in sorted(names):
             if name in goal.expression.optional_names:
                 continue
@@ -636,7 +657,7 @@ def verification(application: Application) -> Iterator[Diagnostic]:
         if goal.direction == "minimize" and goal.expression.names & {"wtime", "ctime"}:
             message = "the fastest point may compute wrong results: no VERIFY checks them"
             hint = 'write VERIFY error <= 1e-6, or a command that compares: VERIFY "./compare"'
-            yield warning(message, _whole(goal.expression.passage), hint)
+            yield warning(message, _passage_place(goal.expression.passage), hint)
 
 
 def unnamed_formula(application: Application) -> Iterator[Diagnostic]:
@@ -646,7 +667,7 @@ def unnamed_formula(application: Application) -> Iterator[Diagnostic]:
         if not isinstance(goal.expression.node, Name):
             yield warning(
                 f"the objective {formula} is a formula: results and charts have no column for it",
-                _whole(goal.expression.passage),
+                _passage_place(goal.expression.passage),
                 f"write METRIC cost := {formula} and OBJECTIVE {goal.direction.upper()} cost, with"
                 " a name of your choice",
             )
@@ -672,19 +693,19 @@ def threads(application: Application) -> Iterator[Diagnostic]:
     for variable, value in _thread_counts(application):
         domain = domains.get(value)
         if domain is None:
-            most = int(value) if value.isdecimal() else 0
+            thread_count = int(value) if value.isdecimal() else 0
         elif isinstance(domain, Continuous | Dependent) or domain.type != "int":
             continue
         else:
             numbers = (domain.value(at) for at in range(min(domain.size, _MOST_NUMBERS)))
-            most = max((number for number in numbers if isinstance(number, int)), default=0)
-        if most > slots:
+            thread_count = max((number for number in numbers if isinstance(number, int)), default=0)
+        if thread_count > slots:
             slots_taken = amount(slots, "slot") if declared else "one slot"
-            message = f"each experiment takes {slots_taken}, and {variable} is up to {most}"
+            message = f"each experiment takes {slots_taken}, and {variable} is up to {thread_count}"
             hint = (
                 f"write RUN ... CPUS {value}, so that simultaneous experiments do not share cores"
             )
-            yield warning(message, _whole(application.runs[0].text), hint)
+            yield warning(message, _passage_place(application.runs[0].text), hint)
             return
 
 
@@ -705,21 +726,21 @@ _MOST_NUMBERS = 1000
 
 def baselines(application: Application) -> Iterator[Diagnostic]:
     """A VERIFY SAME whose baseline is not known, or is the point itself."""
-    for same in application.same_files:
+    for same_file in application.same_files:
         # Most studies compare no files.
         from zenturio.annotate.parameters import own_values  # noqa: PLC0415 - see above
 
-        place = same.path.place(0, len(same.path.text))
+        place = same_file.path.place(0, len(same_file.path.text))
         values = own_values(application)
         names = [parameter.name for parameter in application.space.dimensions]
-        if names and not values and not same.where:
+        if names and not values and not same_file.where:
             message = (
                 "each point is compared with itself, because no file contains a value of "
                 f"{names[0]}"
             )
             yield warning(message, place, f"name the baseline: AS BASELINE WHERE {names[0]} == ...")
         for name, value in values.items():
-            if value is None and name not in same.where:
+            if value is None and name not in same_file.where:
                 message = f"no value of {name} in the files is an element of its set"
                 hint = f"name the baseline: AS BASELINE WHERE {name} == ..."
                 yield warning(message, place, hint)
@@ -749,7 +770,7 @@ def patterns(application: Application) -> Iterator[Diagnostic]:
             yield warning(message + "the first one is used", metric.place, hint)
 
 
-def _whole(passage: Passage) -> Place:
+def _passage_place(passage: Passage) -> Place:
     return passage.place(0, len(passage.text))
 
 

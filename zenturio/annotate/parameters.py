@@ -130,8 +130,8 @@ def whole(expression: Expression) -> Place:
     return expression.passage.place(0, len(expression.passage.text))
 
 
-def _short(text: str, most: int = 40) -> str:
-    return text if len(text) <= most else f"{text[: most - 4]} ..."
+def _short(text: str, length: int = 40) -> str:
+    return text if len(text) <= length else f"{text[: length - 4]} ..."
 
 
 def in_order(
@@ -146,10 +146,10 @@ def in_order(
     rank = {name: at for at, name in enumerate(needs)}
     for circle in walk.circles:
         at = min(range(len(circle)), key=lambda i: rank[circle[i]])
-        shown = [*circle[at:], *circle[:at], circle[at]]
-        message = f"{shown[0]} depends on itself: {' -> '.join(shown)}"
-        diagnostics.error(message, places.get(shown[0]), "remove one of these dependencies")
-    return list(walk.done), {name for circle in walk.circles for name in circle}
+        chain = [*circle[at:], *circle[:at], circle[at]]
+        message = f"{chain[0]} depends on itself: {' -> '.join(chain)}"
+        diagnostics.error(message, places.get(chain[0]), "remove one of these dependencies")
+    return list(walk.ordered), {name for circle in walk.circles for name in circle}
 
 
 class _DependencyWalk:
@@ -157,20 +157,22 @@ class _DependencyWalk:
 
     def __init__(self, needs: Mapping[str, frozenset[str]]) -> None:
         self.needs = needs
-        self.done: dict[str, None] = {}
+        self.ordered: dict[str, None] = {}
         self.circles: list[list[str]] = []
 
     def visit(self, name: str) -> None:
-        if name in self.done:
+        if name in self.ordered:
             return
         # A dict is both the stack, in order of insertion, and the set of what is on it.
         path = {name: iter(sorted(self.needs[name]))}
         while path:
-            last, needed = next(reversed(path.items()))
-            following = next((n for n in needed if n in self.needs and n not in self.done), None)
+            current, needed_names = next(reversed(path.items()))
+            following = next(
+                (n for n in needed_names if n in self.needs and n not in self.ordered), None
+            )
             if following is None:
-                self.done[last] = None
-                del path[last]
+                self.ordered[current] = None
+                del path[current]
             elif following in path:
                 names = list(path)
                 self.circles.append(names[names.index(following) :])
@@ -236,7 +238,7 @@ def _overridden(group: Sequence[Declared] | None, override: Declaration) -> Decl
     """The override with what it does not say itself taken from the first declaration."""
     if not group:
         return Declared(override, Path())
-    first = group[0].declaration
+    first_declaration = group[0].declaration
     inherited: dict[str, Any] = {
         clause: next((v for d in group if (v := getattr(d.declaration, clause)) is not None), None)
         for clause in ("type", "unit", "default", "when", "words")
@@ -245,7 +247,7 @@ def _overridden(group: Sequence[Declared] | None, override: Declaration) -> Decl
     if override.expression is not None:
         # A derived parameter has no set, so TYPE, DEFAULT and WHEN do not apply to it.
         inherited = {"unit": inherited.get("unit")} if "unit" in inherited else {}
-    return Declared(replace(override, way=first.way, **inherited), Path())
+    return Declared(replace(override, way=first_declaration.way, **inherited), Path())
 
 
 def _check_name(declaration: Declaration) -> None:
@@ -261,26 +263,26 @@ def _check_name(declaration: Declaration) -> None:
 def _parameter(group: Sequence[Declared]) -> Parameter:
     """The parameter that a group of declarations agrees on."""
     diagnostics = Diagnostics()
-    first = group[0].declaration
+    first_declaration = group[0].declaration
     clauses = {
         clause: _agreed(group, clause, diagnostics)
         for clause in ("type", "unit", "default", "when", "words")
     }
-    domain = _read(group[0], clauses["type"]) if first.expression is None else None
-    for later in group[1:]:
+    domain = _domain_of(group[0], clauses["type"]) if first_declaration.expression is None else None
+    for declared in group[1:]:
         with diagnostics.gather():
-            if not _same(group[0], later, domain, clauses["type"]):
-                _differ(first, later.declaration)
+            if not _means_same(group[0], declared, domain, clauses["type"]):
+                _differ(first_declaration, declared.declaration)
     diagnostics.close()
     return Parameter(
-        first.name.text,
+        first_declaration.name.text,
         domain,
-        first.way,
+        first_declaration.way,
         clauses["unit"] or "",
         clauses["default"],
         clauses["when"],
-        first.expression,
-        first.place,
+        first_declaration.expression,
+        first_declaration.place,
         words=bool(clauses["words"]),
     )
 
@@ -289,25 +291,28 @@ def _agreed(group: Sequence[Declared], clause: str, diagnostics: Diagnostics) ->
     """What the declarations say in a clause; one may leave it out, none may contradict."""
     keyword = clause.upper()
     declarations = [d.declaration for d in group if getattr(d.declaration, clause) is not None]
-    for other in declarations[1:]:
-        if getattr(other, clause) != getattr(declarations[0], clause):
+    for later_declaration in declarations[1:]:
+        if getattr(later_declaration, clause) != getattr(declarations[0], clause):
             message = (
-                f"{other.name.text} has another {keyword} at {declarations[0].places[keyword]}"
+                f"{later_declaration.name.text} has another {keyword} at"
+                f" {declarations[0].places[keyword]}"
             )
             hint = "write it once, or the same in both places"
-            diagnostics.error(message, other.places[keyword], hint)
+            diagnostics.error(message, later_declaration.places[keyword], hint)
     return getattr(declarations[0], clause) if declarations else None
 
 
-def _same(first: Declared, second: Declared, domain: Domain | None, kind: Type | None) -> bool:
+def _means_same(
+    first: Declared, second: Declared, domain: Domain | None, kind: Type | None
+) -> bool:
     """Whether another declaration means what the first one does."""
     if domain is None or second.declaration.elements is None:
         return second.declaration.expression == first.declaration.expression
-    same_text = _written(second.declaration) == _written(first.declaration)
-    return (same_text and second.base == first.base) or _equal(_read(second, kind), domain)
+    same_text = _set_text(second.declaration) == _set_text(first.declaration)
+    return (same_text and second.base == first.base) or _equal(_domain_of(second, kind), domain)
 
 
-def _read(declared: Declared, kind: Type | None) -> Domain:
+def _domain_of(declared: Declared, kind: Type | None) -> Domain:
     elements = declared.declaration.elements
     assert elements is not None, "a declaration without a set has an expression"
     return read_set(elements, declared.base, kind)
@@ -325,7 +330,7 @@ def _equal(first: Domain, second: Domain) -> bool:
     return list(first.texts()) == list(second.texts())
 
 
-def _written(declaration: Declaration) -> str:
+def _set_text(declaration: Declaration) -> str:
     content = declaration.elements or (declaration.expression and declaration.expression.passage)
     return " ".join(content.text.split()) if content else ""
 
@@ -333,7 +338,7 @@ def _written(declaration: Declaration) -> str:
 def _differ(first: Declaration, second: Declaration) -> NoReturn:
     """The diagnostic about one name with two meanings."""
     name = second.name.text
-    second_text, first_text = (_short(_written(text)) for text in (second, first))
+    second_text, first_text = (_short(_set_text(text)) for text in (second, first))
     hint = "write the same in both places, or rename one of them: AS …"
     if sorted(second_text.strip("{} ").split(", ")) == sorted(first_text.strip("{} ").split(", ")):
         hint = "write the same in both places, in the same order"
@@ -380,8 +385,8 @@ def _own_texts(file: Annotated) -> Iterator[tuple[str, str | None]]:
 def _assigned(file: Annotated, assignment: Assignment) -> str | None:
     """Return what is assigned to the target in the nearest line before, or else behind."""
     pattern = re.compile(rf"(?<!\w){re.escape(assignment.target)}\s*(?::=|=(?!=))\s*([^;#/]+)")
-    first, last = assignment.line.first, assignment.line.last
-    for number in (*range(first - 1, -1, -1), *range(last + 1, len(file.source.lines))):
+    first_line, last_line = assignment.line.first, assignment.line.last
+    for number in (*range(first_line - 1, -1, -1), *range(last_line + 1, len(file.source.lines))):
         if match := pattern.search(file.source.lines[number]):
             return match[1].strip().strip("\"'")
     return None
@@ -440,9 +445,9 @@ def unused(application: Application) -> Iterator[Diagnostic]:
                 f"write {{{parameter.name}}} in a command, or SUBSTITUTE, ASSIGN or ENV for PARAM"
             )
             if parameter.place and parameter.place.file == OPTION:
-                others = {p.name for p in application.space.parameters} - {parameter.name}
-                near = did_you_mean(parameter.name, others)
-                hint = near if near.startswith("did") else hint
+                other_names = {p.name for p in application.space.parameters} - {parameter.name}
+                suggestion = did_you_mean(parameter.name, other_names)
+                hint = suggestion if suggestion.startswith("did") else hint
             yield warning(message, parameter.place, hint)
 
 
@@ -535,33 +540,33 @@ def _doubt(text: str, names: set[str]) -> tuple[str, str] | None:
     """What an element may have been meant to be."""
     parts = [part.strip() for part in text.split(":")]
     numbers = [bool(NUMBER.fullmatch(part)) for part in parts]
-    others = [part for part, number in zip(parts, numbers, strict=True) if not number]
-    if 2 <= len(parts) <= 3 and 0 < len(others) < len(parts):
-        if others == [""]:
+    words = [part for part, number in zip(parts, numbers, strict=True) if not number]
+    if 2 <= len(parts) <= 3 and 0 < len(words) < len(parts):
+        if words == [""]:
             return f"{text} is a text, not a range", (
                 "a bound is missing; use quotes if a text is intended"
             )
-        if all(_ARITHMETIC.fullmatch(part) and _names(part) & names for part in others):
-            right = ":".join(
+        if all(_ARITHMETIC.fullmatch(part) and _names(part) & names for part in words):
+            corrected = ":".join(
                 part if number else f"({part})" for part, number in zip(parts, numbers, strict=True)
             )
             return (
                 f"{text} is a text, not a range",
-                f"write {{ {right} }} if a range is intended",
+                f"write {{ {corrected} }} if a range is intended",
             )
     if (head := text.split(maxsplit=1)[:1]) and head[0] in CALLS and text != head[0]:
         return f"{text} is a text, not a call", f"write {CALLS[head[0]]} if that is intended"
     if _GROUPED_DIGITS.fullmatch(text):
-        whole = re.sub(r"[_']", "", text)
-        return f"{text} is a text, not a number", f"write {whole} if a number is intended"
+        plain_number = re.sub(r"[_']", "", text)
+        return f"{text} is a text, not a number", f"write {plain_number} if a number is intended"
     if 2 <= len(parts) <= 3 and all(_MEASURE.fullmatch(part) for part in parts):
         return f"{text} is a text, not a range", "the bounds of a range must be plain numbers"
     for opener, closer in ("()", "[]", '""'):
-        odd = (
+        imbalance = (
             text.count(opener) % 2 if opener == closer else text.count(opener) - text.count(closer)
         )
         # A comma in brackets has cut one element in two.
-        if odd:
+        if imbalance:
             message = f"{text} has an unmatched {opener if opener in text else closer}"
             return message, "put quotes around an element that contains a comma"
     return None
@@ -600,7 +605,9 @@ def texts_outside(application: Application) -> Iterator[Diagnostic]:
             for name, text, node in _compared_texts(constraint.node):
                 if texts.get(name) and text not in texts[name]:
                     place = constraint.passage.place(node.start, node.end)
-                    yield warning(f"no value of {name} is {text}", place, _near(text, texts[name]))
+                    yield warning(
+                        f"no value of {name} is {text}", place, _suggestion(text, texts[name])
+                    )
 
 
 def _compared_texts(root: SyntaxNode) -> Iterator[tuple[str, str, SyntaxNode]]:
@@ -608,11 +615,11 @@ def _compared_texts(root: SyntaxNode) -> Iterator[tuple[str, str, SyntaxNode]]:
     for node in walk(root):
         pairs: Sequence[tuple[SyntaxNode, SyntaxNode]] = ()
         match node:
-            case Compare(first, steps):
-                sides = (first, *(step.operand for step in steps))
+            case Compare(first_operand, steps):
+                sides = (first_operand, *(step.operand for step in steps))
                 are_equalities = [step.operator in ("==", "!=") for step in steps]
-                compared = zip(pairwise(sides), are_equalities, strict=True)
-                pairs = [pair for pair, is_equality in compared if is_equality]
+                sided_pairs = zip(pairwise(sides), are_equalities, strict=True)
+                pairs = [pair for pair, is_equality in sided_pairs if is_equality]
             case Member(item, options):
                 pairs = [(item, option) for option in options]
         for pair in pairs:
@@ -623,13 +630,13 @@ def _compared_texts(root: SyntaxNode) -> Iterator[tuple[str, str, SyntaxNode]]:
                         yield name.name, value, constant
 
 
-def _near(text: str, known: Collection[str]) -> str:
+def _suggestion(text: str, values: Collection[str]) -> str:
     """Which value was meant, if it is the same but for quotes; else which there are."""
-    quoted = [value for value in known if value.strip("\"'") == text.strip("\"'")]
-    if quoted and quoted[0] != text:
-        mark = "'" if '"' in quoted[0] else '"'
-        return f"the elements of the set include the quotes: write {mark}{quoted[0]}{mark}"
-    return did_you_mean(text, known)
+    quoted_values = [value for value in values if value.strip("\"'") == text.strip("\"'")]
+    if quoted_values and quoted_values[0] != text:
+        mark = "'" if '"' in quoted_values[0] else '"'
+        return f"the elements of the set include the quotes: write {mark}{quoted_values[0]}{mark}"
+    return did_you_mean(text, values)
 
 
 def _only(by_name: dict[str, Parameter], names: frozenset[str]) -> dict[str, Parameter]:
@@ -688,8 +695,8 @@ def size(application: Application) -> Iterator[Diagnostic]:
         return
     count = _points(space)
     if count > MANY:
-        shown = f"{count:,}" if count < 10**15 else f"more than 10^{len(str(count)) - 1}"
-        message = f"{application.name}: {shown} points, and no OBJECTIVE for a search"
+        count_text = f"{count:,}" if count < 10**15 else f"more than 10^{len(str(count)) - 1}"
+        message = f"{application.name}: {count_text} points, and no OBJECTIVE for a search"
         yield warning(message, None, hint)
 
 
@@ -699,10 +706,10 @@ def _points(space: Space) -> int:
     if product <= MANY:
         return product
     try:
-        counted = space.size if all(part.is_counted for part in space.components) else product
+        count = space.size if all(part.is_counted for part in space.components) else product
     except InputError:  # an expression that fails on some point: the run will tell where
-        counted = product
-    return counted
+        count = product
+    return count
 
 
 def _place(space: Space, name: str) -> Place | None:
