@@ -132,29 +132,29 @@ def results(
     matmul --where "status == 'failed'"; zen results matmul -o for-excel.csv --spreadsheet
     """
     from zenturio.query import export, point_repeats, result_columns
-    from zenturio.query import results as ask
+    from zenturio.query import results as query_results
     from zenturio.study.overview import opened_repository
 
     # Checked before the query, which may take long.
     format = _format(format, out, spreadsheet=spreadsheet)  # noqa: A001
-    tabled = format == "table" and out is None and not json
+    prints_table = format == "table" and out is None and not json
     # A pipe gets all rows: what reads it must not miss any silently.
-    most = ROWS if limit is None and tabled and sys.stdout.isatty() else limit
+    row_limit = ROWS if limit is None and prints_table and sys.stdout.isatty() else limit
     condition = expression(where, "--where")
     if repeats:
         _check_repeats({"--by": by, "--columns": columns, "--sort": sort, "--sql": show_sql})
     with opened_repository(db) as repository:
         if columns.strip() == "?":
-            listed = result_columns(repository, study)
-            table_facts(listed) if json else print_table(listed)
+            column_table = result_columns(repository, study)
+            table_facts(column_table) if json else print_table(column_table)
             return
         if repeats:
             table = point_repeats(
                 repository, study, metric=metric, centre=agg or "median", where=condition,
-                limit=most, outside=outside, machine=machine, round=round_,
+                limit=row_limit, outside=outside, machine=machine, round=round_,
             )  # fmt: skip
         else:
-            table = ask(
+            table = query_results(
                 repository,
                 study,
                 where=condition,
@@ -163,7 +163,7 @@ def results(
                 metrics=names_in(metric),
                 columns=names_in(columns),
                 sort=names_in(sort),
-                limit=most,
+                limit=row_limit,
                 outside=outside,
                 machine=machine,
                 round=round_,
@@ -173,7 +173,7 @@ def results(
         typer.echo(table.sql)
     elif json:
         table_facts(table)
-    elif tabled:
+    elif prints_table:
         print_table(table)
         if table.total and not table.experiments and not where:
             typer.echo(f"no experiment succeeded: zen status {study}")
@@ -315,24 +315,26 @@ def fit(
         if keys
         else {(): fit_one(columns, y, names_in(x), kinds=kinds)}
     )
-    listed = []
+    fact_list = []
     for key, model in models.items():
         part = _rows_of(columns, keys, key)
         facts = _model_facts(keys, key, model)
         if point:
             facts |= _prediction(part, model, point)
         if runners_up:
-            others = fits(part, y, names_in(x), kinds=[k for k in kinds if k != model.kind])
-            facts["runners_up"] = [_model_facts(keys, key, other) for other in others]
+            other_models = fits(part, y, names_in(x), kinds=[k for k in kinds if k != model.kind])
+            facts["runners_up"] = [
+                _model_facts(keys, key, other_model) for other_model in other_models
+            ]
         if against_constant:
             facts["chance"] = chance_of_constant(part, y, names_in(x), kinds=kinds)
-        listed.append(facts)
+        fact_list.append(facts)
     if as_model is not None:
-        _write_models(as_model, study, columns, listed)
+        _write_models(as_model, study, columns, fact_list)
     if json:
-        output.facts(listed)
+        output.facts(fact_list)
         return
-    for model, facts in zip(models.values(), listed, strict=True):
+    for model, facts in zip(models.values(), fact_list, strict=True):
         where_it_is = ", ".join(f"{n}={v}" for n, v in facts["by"].items())
         typer.echo(f"{where_it_is + ': ' if where_it_is else ''}{model}")
         for line in _certainty_lines(facts):
@@ -365,13 +367,13 @@ def extract(
     from dataclasses import asdict
 
     from zenturio.study.overview import opened_repository, result_count
-    from zenturio.study.recorded_experiments import extract as again
+    from zenturio.study.recorded_experiments import extract as extract_metrics
 
     with (
         opened_repository(db) as repository,
         output.progress("measuring", result_count(repository, study)) as step,
     ):
-        extraction = again(repository, study, paths or [], step, really=not dry_run)
+        extraction = extract_metrics(repository, study, paths or [], step, really=not dry_run)
     output.facts(asdict(extraction)) if json else typer.echo(
         _extracted(extraction, really=not dry_run)
     )
@@ -379,8 +381,8 @@ def extract(
 
 def _extracted(extraction: "Extraction", *, really: bool) -> str:
     names = ", ".join(extraction.metrics) or "nothing new"
-    done = "measured" if really else "would be measured"
-    lines = [f"{extraction.study}: {extraction.experiments:,} experiments {done} again: {names}"]
+    verb = "measured" if really else "would be measured"
+    lines = [f"{extraction.study}: {extraction.experiments:,} experiments {verb} again: {names}"]
     if extraction.missing:
         lines.append(f"{extraction.missing:,} values are missing: they are not in the kept output")
     if extraction.failed:
@@ -392,8 +394,10 @@ def _extracted(extraction: "Extraction", *, really: bool) -> str:
     if extraction.gone:
         lines.append(f"no longer declared, and kept as measured: {', '.join(extraction.gone)}")
     if extraction.changes:
-        changed = ", ".join(extraction.changes)
-        lines.append(f"the program has changed ({changed}): the next run begins a new version")
+        changed_files = ", ".join(extraction.changes)
+        lines.append(
+            f"the program has changed ({changed_files}): the next run begins a new version"
+        )
     return "\n".join(lines)
 
 
@@ -562,19 +566,24 @@ def _certainty_lines(facts: dict[str, Any]) -> Iterator[str]:
     """Yield the lines below a formula: intervals, a prediction, other formulas, the p-value."""
     intervals = [part["interval"] for part in facts["coefficients"]]
     if any(intervals):
-        shown = [
+        formatted = [
             f"{part['value']:.4g}" if part["interval"] is None
             else "{:.4g} [{:.4g}, {:.4g}]".format(part["value"], *part["interval"])
             for part in facts["coefficients"]
         ]  # fmt: skip
-        yield f"coefficients: {', '.join(shown)}"
+        yield f"coefficients: {', '.join(formatted)}"
     if "predicted" in facts:
         at = ", ".join(f"{name}={number:g}" for name, number in facts["at"].items())
         band = facts["band"]
-        reach = f" [{band.low:.4g}, {band.high:.4g}]" if band else " (an interval needs 19 rows)"
-        yield f"at {at}: {facts['predicted']:.4g}{reach}"
-    for other in facts.get("runners_up", ()):
-        yield f"{other['kind']}: {other['formula']}   (left-out error {other['error']:.4g})"
+        interval_text = (
+            f" [{band.low:.4g}, {band.high:.4g}]" if band else " (an interval needs 19 rows)"
+        )
+        yield f"at {at}: {facts['predicted']:.4g}{interval_text}"
+    for runner_up in facts.get("runners_up", ()):
+        yield (
+            f"{runner_up['kind']}: {runner_up['formula']}"
+            f"   (left-out error {runner_up['error']:.4g})"
+        )
     if "chance" in facts:
         chance = facts["chance"]
         words = "depends on" if chance <= 0.05 else "may not depend on"

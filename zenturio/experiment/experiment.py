@@ -135,8 +135,8 @@ def machine_notes(counts: Mapping[str, int]) -> tuple[str, ...]:
     """What is said of an answer that has results of several kinds of machine."""
     if len(counts) < 2:
         return ()
-    named = "; ".join(f"{label} ({count:,})" for label, count in sorted(counts.items()))
-    kinds = f"results of {len(counts)} kinds of machine: {named}"
+    labels = "; ".join(f"{label} ({count:,})" for label, count in sorted(counts.items()))
+    kinds = f"results of {len(counts)} kinds of machine: {labels}"
     return (f"{kinds}; --machine picks one",)
 
 
@@ -146,11 +146,13 @@ class ExperimentValues(dict[str, "Value"]):
     def __init__(self, values: Mapping[str, Value], where: Point | Mapping[str, int]) -> None:
         """*where* is the point itself, or its positions."""
         super().__init__(values)
-        self._where = where
+        self._position_source = where
 
     @property
     def positions(self) -> Mapping[str, object]:
-        positions: Mapping[str, object] = getattr(self._where, "positions", self._where)
+        positions: Mapping[str, object] = getattr(
+            self._position_source, "positions", self._position_source
+        )
         return positions
 
 
@@ -279,8 +281,8 @@ class FileList(Sequence[ExperimentFile]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, FileList):
             return NotImplemented
-        same = self.common is other.common or [*self.common] == [*other.common]
-        return same and self.own == other.own
+        is_common_equal = self.common is other.common or [*self.common] == [*other.common]
+        return is_common_equal and self.own == other.own
 
     def __hash__(self) -> int:
         return hash(self.own)
@@ -523,7 +525,7 @@ def describe_failure(cause: str, stderr: Log) -> str:
     steps and addresses differ: ``exit 1: FloatingPointError: overflow in step #``.
     """
     try:
-        line = _alike(_last_line(_text(stderr)))
+        line = _normalized(_last_line(_text(stderr)))
     except InputError:  # a line that was made to take long says nothing
         line = ""
     return f"{cause}: {line}" if line else cause
@@ -536,13 +538,13 @@ def log_end(stderr: Log, stdout: Log, lines: int) -> tuple[str, str]:
     speaks of an error comes before the last ones: what a compiler says later may follow from it.
     """
     for stream, log in (("stderr", stderr), ("stdout", stdout)):
-        whole = without_escapes(_text(log)).rstrip()
-        if whole:
-            shown = whole[-_SHOWN:].split("\n")[-lines:]
-            first = _first_error(whole)
-            if lines >= _LEAST_WITH_FIRST and first and first not in shown:
-                shown = [first, "...", *shown[2 - lines :]]
-            return stream, "\n".join(shown)
+        text = without_escapes(_text(log)).rstrip()
+        if text:
+            lines_shown = text[-_SHOWN:].split("\n")[-lines:]
+            first_error = _first_error(text)
+            if lines >= _LEAST_WITH_FIRST and first_error and first_error not in lines_shown:
+                lines_shown = [first_error, "...", *lines_shown[2 - lines :]]
+            return stream, "\n".join(lines_shown)
     return "", ""
 
 
@@ -568,8 +570,8 @@ def missing_names(cause: str) -> list[str]:
 def missing_reasons(cause: str, metrics: Mapping[str, MetricValue]) -> tuple[str, ...]:
     """What metrics that *cause* names are, or why they were not found; else nothing."""
     if cause.startswith("VERIFY ") and not cause.startswith('VERIFY "'):
-        named = dict.fromkeys(_compiled(r"[\pL\pN_]+").findall(cause))
-        measured = {name: metrics[name] for name in named if name in metrics}
+        names = dict.fromkeys(_compiled(r"[\pL\pN_]+").findall(cause))
+        measured = {name: metrics[name] for name in names if name in metrics}
         return tuple(
             f"{name} is {value!r}"
             for name, value in measured.items()
@@ -588,8 +590,8 @@ def _last_line(text: str) -> str:
     panic = _panic(text)
     if panic:
         return panic
-    _, traceback, behind = text.rpartition(_TRACEBACK)
-    lines = (behind if traceback else text).splitlines()
+    _, traceback, text_behind = text.rpartition(_TRACEBACK)
+    lines = (text_behind if traceback else text).splitlines()
     if traceback:  # the exception stands behind its frames, which are indented
         return next((line for line in lines if line[:1].strip()), "")
     return next((line for line in reversed(lines) if not _is_noise(line)), "")
@@ -598,8 +600,8 @@ def _last_line(text: str) -> str:
 def _panic(text: str) -> str:
     """What Go says before it lists its goroutines."""
     lines = text.split("\n")
-    last = max((n for n, line in enumerate(lines) if line.startswith("goroutine ")), default=0)
-    return next((line for line in lines[:last] if line.startswith(_PANICS)), "")
+    last_line = max((n for n, line in enumerate(lines) if line.startswith("goroutine ")), default=0)
+    return next((line for line in lines[:last_line] if line.startswith(_PANICS)), "")
 
 
 def _is_noise(line: str) -> bool:
@@ -608,7 +610,7 @@ def _is_noise(line: str) -> bool:
     return _compiled("|".join(_NOISE)).match(line) is not None
 
 
-def _alike(line: str) -> str:
+def _normalized(line: str) -> str:
     line = _compiled(_FOLDERS).sub(r"\1", _compiled(_COLOUR).sub("", line))
     line = " ".join("".join(c if c.isprintable() else " " for c in line).split())
     line = _compiled(_NUMBER).sub(_hidden, line)

@@ -112,7 +112,7 @@ def results(
         outside=outside,
     )
     with open_table(repository, query) as table:
-        return _grouped(table) if by or aggregates else _listed(table, exact=exact)
+        return _group_table(table) if by or aggregates else _experiment_table(table, exact=exact)
 
 
 def points_measured(repository: Repository, study: str, space: Space, where: str) -> list[Point]:
@@ -143,21 +143,21 @@ def points_measured(repository: Repository, study: str, space: Space, where: str
     return list(dict.fromkeys(space.find(value) for value in values))
 
 
-def _listed(table: StudyTable, *, exact: bool) -> ResultTable:
+def _experiment_table(table: StudyTable, *, exact: bool) -> ResultTable:
     """Every experiment by itself, in the order of the space."""
     catalog, query = table.catalog, table.query
     repeats = [catalog.facts["repeat"]] if table.has_repeats() else []
     origins = count_origins(table.reader, catalog, table.statement)
-    apart = [catalog.facts[fact] for fact in origins.columns]
-    metrics = [column for column in _metrics(catalog, query) if column not in apart]
+    origin_columns = [catalog.facts[fact] for fact in origins.columns]
+    metrics = [column for column in _metrics(catalog, query) if column not in origin_columns]
     columns = (
         choose_columns(catalog, query.columns)
         if query.columns
-        else [*catalog.parameters, *catalog.seeds, *repeats, *apart, *metrics]
+        else [*catalog.parameters, *catalog.seeds, *repeats, *origin_columns, *metrics]
     )
-    selected = study_columns(columns)
-    recorded = table.rows(selected)
-    rows = compute_rows(columns, selected, recorded)
+    selected_columns = study_columns(columns)
+    recorded_rows = table.rows(selected_columns)
+    rows = compute_rows(columns, selected_columns, recorded_rows)
     count, is_estimate = len(rows), False
     if query.limit is not None and len(rows) == query.limit:
         count, is_estimate = (table.count(), False) if exact else table.count_or_estimate()
@@ -173,13 +173,13 @@ def _listed(table: StudyTable, *, exact: bool) -> ResultTable:
         notes=(
             *left_out_notes(len(table.without)),
             *origins.notes,
-            *_gaps(selected, recorded),
+            *_gaps(selected_columns, recorded_rows),
         ),
-        sql=table.text(selected, query.limit),
+        sql=table.text(selected_columns, query.limit),
     )
 
 
-def _grouped(table: StudyTable) -> ResultTable:
+def _group_table(table: StudyTable) -> ResultTable:
     """Groups of experiments, with an aggregate of each metric."""
     reader, catalog, query, statement = table.reader, table.catalog, table.query, table.statement
     keys = [catalog.column(name) for name in query.by] or list(catalog.parameters)
@@ -194,32 +194,34 @@ def _grouped(table: StudyTable) -> ResultTable:
     ]
     counts = [aggregate_item("count", column, reader.dialect) for column in metrics]
     order = _group_order(query, keys, heads, metrics)
-    shown = with_limit(statement.select(heads, group=len(keys), order=order), query.limit)
-    everything = table.groups([*heads, *counts], len(keys), order=order)
+    limited_statement = with_limit(
+        statement.select(heads, group=len(keys), order=order), query.limit
+    )
+    group_rows = table.groups([*heads, *counts], len(keys), order=order)
     if not query.sort:
-        everything = _in_declared_order(table, heads[: len(keys)], keys, everything)
-    rows = [_converted(heads, row) for row in everything[: query.limit]]
+        group_rows = _in_declared_order(table, heads[: len(keys)], keys, group_rows)
+    rows = [_converted(heads, row) for row in group_rows[: query.limit]]
     names = [head.name for head in heads]
     if TRIED in query.aggregates:
         rows = _with_tried(table, rows, heads, len(keys))
         names.insert(len(keys) + 1, TRIED)
-    experiments = sum(row[len(keys)] for row in everything)
-    measured = [sum(row[len(heads) + i] for row in everything) for i in range(len(metrics))]
+    experiments = sum(row[len(keys)] for row in group_rows)
+    value_counts = [sum(row[len(heads) + i] for row in group_rows) for i in range(len(metrics))]
     return ResultTable(
         columns=tuple(names),
         rows=tuple(rows),
         units={head.name: head.unit for head in heads if head.unit},
-        found=len(everything),
+        found=len(group_rows),
         experiments=experiments,
         total=catalog.total,
         noun=catalog.noun,
         notes=(
             *left_out_notes(len(table.without)),
             *count_origins(reader, catalog, statement, keys).notes,
-            *_missing(zip((c.name for c in metrics), measured, strict=True), experiments),
+            *_missing(zip((c.name for c in metrics), value_counts, strict=True), experiments),
             *(_not_aggregated(catalog.metrics, keys) if experiments and not query.metrics else ()),
         ),
-        sql=shown.plain(reader.dialect),
+        sql=limited_statement.plain(reader.dialect),
     )
 
 
@@ -241,8 +243,10 @@ def _in_declared_order(
     def rank(row: tuple[Any, ...]) -> list[tuple[int, tuple[bool, bool, Any]]]:
         # What a set does not have any more comes behind it, and a missing value last.
         cells = zip(keys, _converted(heads, row), strict=True)
-        known = ((ranks.get(key.name, {}), value) for key, value in cells)
-        return [(places.get(value, len(places)), sort_rank(value)) for places, value in known]
+        ranked_values = ((ranks.get(key.name, {}), value) for key, value in cells)
+        return [
+            (places.get(value, len(places)), sort_rank(value)) for places, value in ranked_values
+        ]
 
     return sorted(rows, key=rank) if any(ranks.values()) else rows
 
@@ -252,11 +256,12 @@ def _with_tried(
 ) -> list[tuple[Any, ...]]:
     """Return *rows* with the number of experiments of each group that were tried."""
     query = replace(table.query, states=TRIED_STATES, succeeded=False, aggregates=(), sort=())
-    with open_table(table.reader.repository, query) as ended:
-        groups = ended.groups([*heads[:keys], row_count_item(TRIED)], keys)
-    keyed = {group_key(_converted(heads, row[:keys])): row[keys] for row in groups}
+    with open_table(table.reader.repository, query) as tried_table:
+        groups = tried_table.groups([*heads[:keys], row_count_item(TRIED)], keys)
+    counts_by_key = {group_key(_converted(heads, row[:keys])): row[keys] for row in groups}
     return [
-        (*row[: keys + 1], keyed.get(group_key(row[:keys]), 0), *row[keys + 1 :]) for row in rows
+        (*row[: keys + 1], counts_by_key.get(group_key(row[:keys]), 0), *row[keys + 1 :])
+        for row in rows
     ]
 
 
@@ -268,8 +273,8 @@ def _metrics(catalog: Catalog, query: TableQuery, *, numbers: bool = False) -> l
     """The metrics that are asked for; all, if none are."""
     if not query.metrics:
         return [c for c in catalog.metrics if c.number or not numbers]
-    chosen = [catalog.column(name) for name in query.metrics]
-    for column in chosen:
+    columns = [catalog.column(name) for name in query.metrics]
+    for column in columns:
         if numbers and not column.number:
             if column.lacks_values:
                 raise InputError(
@@ -281,7 +286,7 @@ def _metrics(catalog: Catalog, query: TableQuery, *, numbers: bool = False) -> l
                 " so it cannot be aggregated",
                 hint=f"group by it: --by {column.name}",
             )
-    return chosen
+    return columns
 
 
 def _not_aggregated(metrics: Iterable[StudyColumn], keys: Collection[StudyColumn]) -> Iterator[str]:
@@ -289,12 +294,12 @@ def _not_aggregated(metrics: Iterable[StudyColumn], keys: Collection[StudyColumn
 
     Those that hold only texts, truths or series are not expected there.
     """
-    others = [column for column in metrics if not column.number and column not in keys]
-    for column in others:
+    other_metrics = [column for column in metrics if not column.number and column not in keys]
+    for column in other_metrics:
         if column.forms & NUMBERS and not column.forms & Form.SERIES:
             yield f"{column.name} is not always a number, so it is left out"
-    if without := [column.name for column in others if column.lacks_values]:
-        yield f"no experiment has a value of {', '.join(without)}"
+    if names_without_values := [column.name for column in other_metrics if column.lacks_values]:
+        yield f"no experiment has a value of {', '.join(names_without_values)}"
 
 
 def _group_order(
@@ -304,28 +309,28 @@ def _group_order(
     metrics: Sequence[StudyColumn],
 ) -> list[tuple[SelectItem, bool]]:
     """Columns of the answer to sort by: a metric's name stands for its first aggregate."""
-    named = {head.name: head for head in heads}
+    heads_by_name = {head.name: head for head in heads}
     width = (len(heads) - len(keys) - 1) // max(len(metrics), 1)
     for place, metric in enumerate(metrics):
-        named.setdefault(metric.name, heads[len(keys) + 1 + place * width])
+        heads_by_name.setdefault(metric.name, heads[len(keys) + 1 + place * width])
     order = []
-    for written in query.sort:
-        column = written.removeprefix("-")
-        if column not in named:
-            hint = did_you_mean(column, named)
+    for sort_key in query.sort:
+        column = sort_key.removeprefix("-")
+        if column not in heads_by_name:
+            hint = did_you_mean(column, heads_by_name)
             raise InputError(f"the answer has no column {column!r}", hint=hint)
-        order.append((named[column], written.startswith("-")))
+        order.append((heads_by_name[column], sort_key.startswith("-")))
     return order or [(head, False) for head in heads[: len(keys)]]
 
 
 def _gaps(columns: Sequence[StudyColumn], rows: Sequence[tuple[Any, ...]]) -> tuple[str, ...]:
     """Metrics that are missing in some of the rows that are shown."""
-    counted = (
+    value_counts = (
         (column.name, sum(row[i] is not None for row in rows))
         for i, column in enumerate(columns)
         if column.role == "metric"
     )
-    return _missing(counted, len(rows))
+    return _missing(value_counts, len(rows))
 
 
 def _missing(measured: Iterable[tuple[str, int]], total: int) -> tuple[str, ...]:
@@ -345,7 +350,7 @@ def _missing(measured: Iterable[tuple[str, int]], total: int) -> tuple[str, ...]
 
 @dataclass(slots=True)
 class _MetricRepeats:
-    tried: int = 0
+    tried_count: int = 0
     values: list[float] = field(default_factory=list)
     """In the order of the repeats."""
 
@@ -387,23 +392,32 @@ def point_repeats(
         points = _points(table, keys, formula)
         column = table.catalog.columns.get(formula.text)
         unit = column.unit if column else ""
-        left_out, total = len(table.without), table.catalog.total
-    heads, others, cells = _CELLS[centre]
+        left_out_count, total = len(table.without), table.catalog.total
+    heads, other_heads, cells = _CELLS[centre]
     stopped = ("stopped",) if rule else ()
     rows = []
     for point, repeats in points.items():
-        reason = (STOPPED[rule.stop(repeats.values, repeats.tried)],) if rule else ()
-        rows.append((*point, len(repeats.values), repeats.tried, *cells(repeats.values), *reason))
-    named = tuple(f"{head}({formula.text})" for head in heads)
+        reason = (STOPPED[rule.stop(repeats.values, repeats.tried_count)],) if rule else ()
+        rows.append(
+            (*point, len(repeats.values), repeats.tried_count, *cells(repeats.values), *reason)
+        )
+    metric_heads = tuple(f"{head}({formula.text})" for head in heads)
     return ResultTable(
-        columns=(*(key.name for key in keys), "repeats", "tried", *named, *others, *stopped),
+        columns=(
+            *(key.name for key in keys),
+            "repeats",
+            "tried",
+            *metric_heads,
+            *other_heads,
+            *stopped,
+        ),
         rows=tuple(rows[:limit]),
-        units=units | (dict.fromkeys(named, unit) if unit else {}),
+        units=units | (dict.fromkeys(metric_heads, unit) if unit else {}),
         found=len(rows),
-        experiments=sum(repeats.tried for repeats in points.values()),
+        experiments=sum(repeats.tried_count for repeats in points.values()),
         total=total,
         notes=(
-            *left_out_notes(left_out),
+            *left_out_notes(left_out_count),
             *origins.notes,
             *_notes(list(points.values()), centre),
         ),
@@ -418,8 +432,8 @@ def default_metric(definition: StudyDefinition) -> str:
     fields = sorted(definition.metrics, key=lambda field: field.how == ALWAYS)
     names = [field.name for field in fields]
     objectives = [parse(goal["expression"]).names for goal in definition.goals[:1]]
-    used = [name for name in names if any(name in objective for objective in objectives)]
-    return next((name for name in (*used, "wtime", *names) if name in names), "wtime")
+    objective_names = [name for name in names if any(name in objective for objective in objectives)]
+    return next((name for name in (*objective_names, "wtime", *names) if name in names), "wtime")
 
 
 def _points(
@@ -431,7 +445,7 @@ def _points(
     for row in table.rows([*keys, *columns]):
         point, status, values = row[: len(keys)], row[len(keys)], row[len(keys) + 1 :]
         repeats = points.setdefault(point, _MetricRepeats())
-        repeats.tried += 1
+        repeats.tried_count += 1
         if status == "ok":
             repeats.values += _number(formula, dict(zip(names, values, strict=True)))
     return points
