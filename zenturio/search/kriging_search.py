@@ -135,8 +135,8 @@ class GaussianProcess:
             posterior, gradient = self._likelihood(features, costs, parameters)
             best = max(best, (posterior, parameters), key=lambda pair: pair[0])
             # Rprop takes the sign of the gradient alone: its size varies by orders of magnitude.
-            same = np.sign(gradient) * before
-            strides = np.clip(strides * np.where(same < 0, 0.5, 1.3), 0.01, 2 * STRIDE)
+            sign_agreement = np.sign(gradient) * before
+            strides = np.clip(strides * np.where(sign_agreement < 0, 0.5, 1.3), 0.01, 2 * STRIDE)
             before = np.sign(gradient)
             parameters = np.clip(parameters + before * strides, low, high)
         return best
@@ -151,8 +151,10 @@ class GaussianProcess:
         variance = max(float(costs @ weights) / count, 1e-300)
         offset = parameters - np.append(self._features.usual, NOISES[0])
         posterior = np.linalg.slogdet(inverse)[1] - count * np.log(variance)
-        both = (np.outer(weights, weights) / variance - inverse) * kernel
-        pulls = (both @ scaled * scaled).sum(axis=0) - both.sum(axis=1) @ (scaled * scaled)
+        kernel_gradient = (np.outer(weights, weights) / variance - inverse) * kernel
+        pulls = (kernel_gradient @ scaled * scaled).sum(axis=0) - kernel_gradient.sum(axis=1) @ (
+            scaled * scaled
+        )
         gradient = np.empty(len(parameters))
         gradient[:-1] = 0.5 * np.bincount(self._features.of, pulls, len(parameters) - 1)
         chance = weights @ weights / variance - np.trace(inverse)
@@ -164,10 +166,10 @@ class GaussianProcess:
         return float(0.5 * posterior - 0.5 * (offset @ offset)), gradient
 
 
-def _kernel(one: Reals, other: Reals) -> Reals:
+def _kernel(rows: Reals, other_rows: Reals) -> Reals:
     """Return the squared exponential kernel of all pairs of rows."""
-    squares = (one * one).sum(axis=1)[:, None] + (other * other).sum(axis=1)[None, :]
-    similarity: Reals = np.exp(-0.5 * np.maximum(squares - 2 * one @ other.T, 0))
+    squares = (rows * rows).sum(axis=1)[:, None] + (other_rows * other_rows).sum(axis=1)[None, :]
+    similarity: Reals = np.exp(-0.5 * np.maximum(squares - 2 * rows @ other_rows.T, 0))
     return similarity
 
 
@@ -258,7 +260,7 @@ class KrigingSearch(GeneratorEngine):
         genome = self.genome
         self._model = GaussianProcess(Features(genome.sizes, genome.ordered, genome.optional))
         self._fitted_at = 0
-        self._known = 0
+        self._known_count = 0
         """How many of the evaluated points were known when the search began."""
 
     @property
@@ -277,7 +279,7 @@ class KrigingSearch(GeneratorEngine):
         return lag_for(self.problem)
 
     def walk(self) -> SearchGenerator:
-        self._known = len(self.rows_of(self.evaluated))
+        self._known_count = len(self.rows_of(self.evaluated))
         unknown = self.starts - len(self.evaluated)
         if unknown > 0:
             yield self.genome.scatter(self.rng, unknown)
@@ -289,11 +291,11 @@ class KrigingSearch(GeneratorEngine):
         """Return the next row, from the results of all evaluated ones."""
         rows, losses = self.evaluated_rows()
         if len(rows) < FEWEST:
-            return self._anything()
+            return self._random_row()
         model = self._model
         selected = self._training(losses)
         costs = log_levels(losses[selected])
-        size = len(rows) - max(self._known - MOST_KNOWN, 0)
+        size = len(rows) - max(self._known_count - MOST_KNOWN, 0)
         if size >= REFIT_FACTOR * self._fitted_at:
             model.learn(rows[selected], costs)
             self._fitted_at = size
@@ -305,19 +307,23 @@ class KrigingSearch(GeneratorEngine):
         branch = self._branch(best, pending)
         if branch is not None:
             best = best[self._is_in(branch, best)]
-        others = np.concatenate([rows, pending])
-        return self._candidate(model, best[:POOL], others, branch)
+        previous_rows = np.concatenate([rows, pending])
+        return self._candidate(model, best[:POOL], previous_rows, branch)
 
     def _training(self, losses: Reals) -> Ints:
         """Return which of the evaluated points enter the model."""
         memory = self._settings.memory
-        few = min(MOST_KNOWN, memory // 2)
-        if self._known <= few:
+        known_limit = min(MOST_KNOWN, memory // 2)
+        if self._known_count <= known_limit:
             return select_training(losses, memory)
-        ranked = np.argsort(losses[: self._known], kind="stable")
-        best, others = ranked[: few // 2], ranked[few // 2 :]
-        spread = others[np.linspace(0, len(others) - 1, few - len(best)).astype(np.int64)]
-        trials = self._known + select_training(losses[self._known :], memory - few)
+        ranked = np.argsort(losses[: self._known_count], kind="stable")
+        best, other_points = ranked[: known_limit // 2], ranked[known_limit // 2 :]
+        spread = other_points[
+            np.linspace(0, len(other_points) - 1, known_limit - len(best)).astype(np.int64)
+        ]
+        trials = self._known_count + select_training(
+            losses[self._known_count :], memory - known_limit
+        )
         return np.sort(np.concatenate([best, spread, trials]))
 
     def evaluated_rows(self) -> tuple[Ints, Reals]:
@@ -335,13 +341,15 @@ class KrigingSearch(GeneratorEngine):
         optional = self.genome.optional
         if not optional.any() or self.rng.random() >= BRANCH_CHANCE:
             return None
-        drawn = self.genome.scatter(self.rng, POOL)
-        rows = np.concatenate([ranked, pending, drawn])
-        branches, first, of = np.unique(
+        drawn_rows = self.genome.scatter(self.rng, POOL)
+        rows = np.concatenate([ranked, pending, drawn_rows])
+        branches, first_index, branch_of_row = np.unique(
             rows[:, optional] != 0, axis=0, return_index=True, return_inverse=True
         )
-        counts = np.bincount(of.ravel()[: len(ranked) + len(pending)], minlength=len(branches))
-        ranks = np.argsort(np.argsort(first)) + 1
+        counts = np.bincount(
+            branch_of_row.ravel()[: len(ranked) + len(pending)], minlength=len(branches)
+        )
+        ranks = np.argsort(np.argsort(first_index)) + 1
         branch: Mask = branches[np.argmin(counts * ranks)]
         return branch
 
@@ -350,12 +358,12 @@ class KrigingSearch(GeneratorEngine):
         return inside
 
     def _candidate(
-        self, model: GaussianProcess, pool: Ints, others: Ints, branch: Mask | None = None
+        self, model: GaussianProcess, pool: Ints, previous_rows: Ints, branch: Mask | None = None
     ) -> Ints:
         """Search for the row with the best lower confidence bound by evolution.
 
-        It differs from each of *others* by more than noise hides, and is in *branch* if there is
-        one.
+        It differs from each of *previous_rows* by more than noise hides, and is in *branch* if
+        there is one.
         """
         count = self._settings.candidates
         caution = self._settings.caution * self.rng.exponential()
@@ -366,18 +374,18 @@ class KrigingSearch(GeneratorEngine):
             targets.append(self._variations(pool, count))
         for _ in range(ROUNDS):
             # An evaluated row has little uncertainty, but noise may still rank it first.
-            new = self.unseen(np.unique(self.genome.repair(np.concatenate(targets)), axis=0))
+            new_rows = self.unseen(np.unique(self.genome.repair(np.concatenate(targets)), axis=0))
             if branch is not None:
-                new = new[self._is_in(branch, new)]
-            new = new[~near(new, others, steps)]
-            mean, deviation = model.predict(new)
-            best = np.concatenate([best, new])
+                new_rows = new_rows[self._is_in(branch, new_rows)]
+            new_rows = new_rows[~near(new_rows, previous_rows, steps)]
+            mean, deviation = model.predict(new_rows)
+            best = np.concatenate([best, new_rows])
             bounds = np.concatenate([bounds, mean - caution * deviation])
-            best, first = np.unique(best, axis=0, return_index=True)
-            order = np.argsort(bounds[first], kind="stable")[:POOL]
-            best, bounds = best[order], bounds[first][order]
+            best, first_index = np.unique(best, axis=0, return_index=True)
+            order = np.argsort(bounds[first_index], kind="stable")[:POOL]
+            best, bounds = best[order], bounds[first_index][order]
             if not len(best):
-                return self._anything()
+                return self._random_row()
             targets = [self._variations(best, count)]
         return best[self._cheapest(best[bounds <= bounds[0] + EQUAL]) :][:1]
 
@@ -401,35 +409,42 @@ class KrigingSearch(GeneratorEngine):
         steps: Ints = (shares * (self.genome.sizes - 1)).astype(np.int64)
         return steps
 
-    def _anything(self) -> Ints:
+    def _random_row(self) -> Ints:
         """Return a random row, a new one if some are drawn."""
-        anywhere = self.genome.draw(self.rng, self._settings.candidates)
-        new = self.unseen(anywhere)
-        return (new if len(new) else anywhere)[:1]
+        random_rows = self.genome.draw(self.rng, self._settings.candidates)
+        new_rows = self.unseen(random_rows)
+        return (new_rows if len(new_rows) else random_rows)[:1]
 
     def _variations(self, pool: Ints, count: int) -> Ints:
         """Return variations of the rows of *pool*, more of the first: crossover and mutation."""
         rng, sizes, width = self.rng, self.genome.sizes, self.genome.length
-        first, second = np.minimum(rng.geometric(0.25, (2, count)) - 1, len(pool) - 1)
+        first_parent, second_parent = np.minimum(rng.geometric(0.25, (2, count)) - 1, len(pool) - 1)
         share = rng.choice([0.0, 0.3], (count, 1))
-        targets = np.where(rng.random((count, width)) < share, pool[second], pool[first])
-        hit = rng.random((count, width)) < rng.choice([1.0, 2.0, 4.0], (count, 1)) / width
+        targets = np.where(
+            rng.random((count, width)) < share, pool[second_parent], pool[first_parent]
+        )
+        is_mutated = rng.random((count, width)) < rng.choice([1.0, 2.0, 4.0], (count, 1)) / width
         # At least one gene changes, or the variation would be a repeat.
-        hit[np.arange(count), rng.integers(width, size=count)] = True
+        is_mutated[np.arange(count), rng.integers(width, size=count)] = True
         reach = 0.3 * 10.0 ** -rng.uniform(0, 2.5, (count, 1))
         steps = rng.normal(size=(count, width)) * reach * (sizes - 1)
         offsets = (np.sign(steps) * np.ceil(np.abs(steps))).astype(np.int64)
-        anything = rng.integers(sizes, size=(count, width))
-        moved = self.genome.above(targets, targets + offsets)
-        varied = np.where(hit, np.where(self.genome.ordered, moved, anything), targets)
+        random_genes = rng.integers(sizes, size=(count, width))
+        shifted_genes = self.genome.above(targets, targets + offsets)
+        varied = np.where(
+            is_mutated, np.where(self.genome.ordered, shifted_genes, random_genes), targets
+        )
         pairs = self.genome.exchanges
         if not len(pairs):
             return varied
         # In half of the rows one gene gains what another loses: shares of a sum stay valid.
-        chosen, amounts = pairs[rng.integers(len(pairs), size=count)], rng.geometric(0.5, count)
+        chosen_pairs, amounts = (
+            pairs[rng.integers(len(pairs), size=count)],
+            rng.geometric(0.5, count),
+        )
         at, exchanged = np.arange(count), targets.copy()
-        exchanged[at, chosen[:, 0]] += amounts
-        exchanged[at, chosen[:, 1]] -= amounts
+        exchanged[at, chosen_pairs[:, 0]] += amounts
+        exchanged[at, chosen_pairs[:, 1]] -= amounts
         return np.where(rng.random((count, 1)) < EXCHANGED, exchanged, varied)
 
 
@@ -518,11 +533,11 @@ def near(rows: Ints, others: Ints, steps: Ints) -> Mask:
     """Return which of *rows* differ from one of *others* by at most *steps* in each gene."""
     if not steps.any():
         return np.zeros(len(rows), dtype=np.bool_)
-    same = np.ones((len(rows), len(others)), dtype=np.bool_)
+    is_near = np.ones((len(rows), len(others)), dtype=np.bool_)
     for gene, step in enumerate(steps.tolist()):
-        same &= np.abs(rows[:, gene, None] - others[None, :, gene]) <= step
-    close: Mask = np.logical_or.reduce(same, axis=1)
-    return close
+        is_near &= np.abs(rows[:, gene, None] - others[None, :, gene]) <= step
+    near_mask: Mask = np.logical_or.reduce(is_near, axis=1)
+    return near_mask
 
 
 def select_training(losses: Reals, most: int) -> Ints:
