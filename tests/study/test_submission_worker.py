@@ -12,7 +12,7 @@ from zenturio.record import StudySubmission
 from zenturio.study.driver.progress import FailureGroup, RunSummary
 from zenturio.study.driver.slot_pool import OwnerDemand, SlotPool
 from zenturio.study.service import study_service
-from zenturio.study.service.slot_policy import StudyLoad, UserShare, _ahead
+from zenturio.study.service.slot_policy import StudyLoad, UserShare, _seconds_ahead
 from zenturio.study.service.study_service import StudyService, SubmissionWorker, _words
 from zenturio.study.service.submitted_program import SubmittedFolders
 from zenturio.system.processes import process_birth
@@ -102,7 +102,7 @@ def naive_end(running, unfinished, free, mean):
 def test_a_study_ends_when_its_last_experiment_would(running, unfinished, free):
     unfinished += len(running)
     expected = naive_end(running, unfinished, free, 5.0)
-    assert _ahead(StudyLoad(0.0, 9, unfinished, running), 5.0, free) == expected
+    assert _seconds_ahead(StudyLoad(0.0, 9, unfinished, running), 5.0, free) == expected
 
 
 class Queue:
@@ -212,7 +212,7 @@ def test_why_a_submission_has_not_begun_is_recorded_once(queue, monkeypatch, oth
     for _ in range(2):
         writes = queue.writes
         for submission in queue.service._checked([*queue.standing()[:3]]):
-            queue.service._tell_why_pending(submission)
+            queue.service._report_pending_reason(submission)
     assert queue.writes == writes, "the second time changes nothing"
     reasons = {s.number: s.progress["waits_for"] for s in queue.standing()[:3]}
     if others_write:  # nobody signed them

@@ -180,14 +180,16 @@ class SearchSpec:
         if self.is_ordered:
             return None
         try:
-            placed = repository.placed_runs(study, self.order_name)
-            newest = round_ or repository.rounds(study)[-1].number
+            placed_runs = repository.placed_runs(study, self.order_name)
+            newest_round = round_ or repository.rounds(study)[-1].number
         except NotFoundError:  # it is not opened yet
-            placed, newest = (), 1
-        own = [
-            run for run in placed if run.round == newest and (kinds is None or run.machine in kinds)
+            placed_runs, newest_round = (), 1
+        own_runs = [
+            run
+            for run in placed_runs
+            if run.round == newest_round and (kinds is None or run.machine in kinds)
         ]
-        return ArrivalOrder(self.order_name, own, self.followed)
+        return ArrivalOrder(self.order_name, own_runs, self.followed)
 
     @property
     def is_endless(self) -> bool:
@@ -239,12 +241,12 @@ def recorded_search(repository: Repository, study: str) -> SearchSpec:
         replay=note.get(REPLAY, ""),
         confirm=note.get(CONFIRM, 0),
     )
-    placed = repository.placed_runs(study, spec.order_name)
+    placed_runs = repository.placed_runs(study, spec.order_name)
     # Of a study that was measured several times: the newest round that was, and one machine.
-    last = max(placed, key=lambda run: run.round, default=None)
-    of_one = [run for run in placed if last and run[:2] == last[:2]]
+    last_run = max(placed_runs, key=lambda run: run.round, default=None)
+    same_machine_runs = [run for run in placed_runs if last_run and run[:2] == last_run[:2]]
     base = info.name.partition("@")[0]
-    return replace(spec, replay=f"{base}@{info.version}", followed=tuple(of_one))
+    return replace(spec, replay=f"{base}@{info.version}", followed=tuple(same_machine_runs))
 
 
 class CachedRun(NamedTuple):
@@ -283,7 +285,7 @@ class ArrivalOrder:
         """The turn of the outcome that counted last."""
         self._whole_from = 0
         """Up to this turn, those that no record has are of no run."""
-        self._held: dict[tuple[int, int], ArrivedRun] = {}
+        self._held_runs: dict[tuple[int, int], ArrivedRun] = {}
         self._unplaced: dict[tuple[int, int], ArrivedRun | None] = {}
         """Outcomes that are not recorded with a turn; None for one that is being looked up."""
         self._earlier: dict[tuple[int, int], tuple[int, int]] = {}
@@ -315,7 +317,7 @@ class ArrivalOrder:
     def take(self, run: tuple[int, int], arrived: ArrivedRun) -> Iterator[ArrivedRun]:
         """Take in an outcome; yield those whose turn it is now."""
         if run in self._turns:
-            self._held[run] = arrived
+            self._held_runs[run] = arrived
         else:
             self._unplaced[run] = arrived
         yield from self._released()
@@ -327,7 +329,7 @@ class ArrivalOrder:
 
     def follow(self, earlier: tuple[int, int], run: tuple[int, int]) -> None:
         """Let *run*, which equals *earlier*, count after that, if that one waits for its turn."""
-        if earlier in self._held:
+        if earlier in self._held_runs:
             self._earlier[run] = earlier
 
     def skip_gap(self) -> Iterator[ArrivedRun]:
@@ -339,12 +341,12 @@ class ArrivalOrder:
         """Follow the other search no longer, nor this one's record if that is all; as `take`."""
         if self.left_at is None:
             self.left_at = self._followed
-        unrecorded = [run for run in self._expected if run not in self._recorded]
-        dropped = set(unrecorded or self._expected) - self._held.keys()
-        for run in dropped:
+        unrecorded_runs = [run for run in self._expected if run not in self._recorded]
+        dropped_runs = set(unrecorded_runs or self._expected) - self._held_runs.keys()
+        for run in dropped_runs:
             del self._turns[run]
-        self._expected = deque(run for run in self._expected if run not in dropped)
-        self._whole_from = self._last_followed if unrecorded else self._last_turn
+        self._expected = deque(run for run in self._expected if run not in dropped_runs)
+        self._whole_from = self._last_followed if unrecorded_runs else self._last_turn
         yield from self._released()
 
     @property
@@ -363,7 +365,7 @@ class ArrivalOrder:
             if not self._expected:
                 self._turn = self._last_turn
             if not self._expected or self.is_at_gap:
-                free = [r for r in self._unplaced if self._earlier.get(r) not in self._held]
+                free = [r for r in self._unplaced if self._earlier.get(r) not in self._held_runs]
                 if not free:
                     return
                 # Of a later trial, which may have been proposed earlier than when it was recorded,
@@ -373,19 +375,19 @@ class ArrivalOrder:
                 if outcome is None:
                     return
                 del self._unplaced[run]
-                self._held[run] = outcome
+                self._held_runs[run] = outcome
                 if self._expected:
                     self._turns[run] = max(self._turn, self._whole_from) + 1
                     self._expected.appendleft(run)
                 else:
                     self._assign(run)
             run = self._expected[0]
-            if run not in self._held:
+            if run not in self._held_runs:
                 return
             self._expected.popleft()
             self._turn = self._turns[run]
             self._followed += 1
-            yield self._held.pop(run)
+            yield self._held_runs.pop(run)
 
 
 FIRST_REPEATS = 2
@@ -476,9 +478,9 @@ class SearchSource:
         self._load: LoadCachedPoints | None = None
         self._cached: CachedPoints | None = None
         self._planned = planned
-        self._made = 0
+        self._made_count = 0
         self._ready: deque[Experiment] = deque()
-        self._away: dict[Point, _PendingPoint] = {}
+        self._pending_points: dict[Point, _PendingPoint] = {}
         self._points: dict[int, tuple[Experiment, Point]] = {}
         """Of the experiments that are not complete, by their identity."""
         self._twins: dict[str, list[Experiment]] = {}
@@ -512,7 +514,7 @@ class SearchSource:
     @property
     def over(self) -> bool:
         # A point in flight may need more runs, if their number depends on what comes of them.
-        may_grow = bool(self._race or self._repeat.until) and bool(self._away)
+        may_grow = bool(self._race or self._repeat.until) and bool(self._pending_points)
         is_over = self.loop.is_over and not self._ready and not may_grow
         return is_over and (self._confirmation is None or self._confirmation.is_over)
 
@@ -526,8 +528,8 @@ class SearchSource:
         """The best point by the first goal, at the mean of its repeats."""
         trial, goal = self.loop.best, self._goals[0].expression.text
         if self._confirmation and self._confirmation.best:
-            point, fresh = self._confirmation.best
-            return BestPoint(goal, fmean(fresh), dict(point), confirmed=len(fresh))
+            point, fresh_scores = self._confirmation.best
+            return BestPoint(goal, fmean(fresh_scores), dict(point), confirmed=len(fresh_scores))
         if trial is None:
             return None
         return BestPoint(goal, trial.scores[0], dict(trial.point), objectives=len(self._goals))
@@ -546,7 +548,7 @@ class SearchSource:
         has_made_all = self.loop.stop_reason and (
             self._confirmation is None or self._confirmation.is_over
         )
-        return self._made if has_made_all else max(self._planned, self._made)
+        return self._made_count if has_made_all else max(self._planned, self._made_count)
 
     def arrived(self, experiment: Experiment) -> RunPosition | None:
         """Return where the outcome of *experiment* stands in the order of arrival."""
@@ -572,7 +574,7 @@ class SearchSource:
 
     def _run(self, experiment: Experiment) -> tuple[int, int]:
         """Return the number of the trial of *experiment*, from 1, and its repeat."""
-        return self._away[self.point_of(experiment)].numbers[0] + 1, experiment.repeat
+        return self._pending_points[self.point_of(experiment)].numbers[0] + 1, experiment.repeat
 
     def _count(self, arrived: ArrivedRun) -> None:
         """Take in a run whose turn it is."""
@@ -583,7 +585,7 @@ class SearchSource:
             else:
                 self._complete(experiment, outcome)
             return
-        pending = self._away[arrived.point]
+        pending = self._pending_points[arrived.point]
         pending.runs.complete_cached()
         if arrived.scores is not None:
             pending.scores.append(arrived.scores)
@@ -599,17 +601,17 @@ class SearchSource:
 
     def _complete_twins(self, experiment: Experiment, outcome: Outcome) -> None:
         digest = self._digest_of(experiment)
-        first, *others = self._twins.pop(digest, [experiment])
+        first_twin, *other_twins = self._twins.pop(digest, [experiment])
         order = self.arrivals
-        if order is None or not self._points.keys() >= {id(twin) for twin in others}:
-            for twin in (first, *others):
+        if order is None or not self._points.keys() >= {id(twin) for twin in other_twins}:
+            for twin in (first_twin, *other_twins):
                 self._complete(twin, outcome)
             return
         self._counted.add(digest)
-        for twin in others:
+        for twin in other_twins:
             order.expect(self._run(twin))
-        self._complete(first, outcome)
-        for twin in others:
+        self._complete(first_twin, outcome)
+        for twin in other_twins:
             for arrived in order.take(self._run(twin), (twin, outcome)):
                 self._count(arrived)
 
@@ -623,7 +625,7 @@ class SearchSource:
             )
             return
         _, point = self._points.pop(id(experiment))
-        pending = self._away[point]
+        pending = self._pending_points[point]
         pending.runs.complete(experiment, outcome)
         if outcome.status == "ok":
             values = experiment.values
@@ -635,14 +637,14 @@ class SearchSource:
     def _go_on_all(self, point: Point) -> None:
         self._go_on(point)
         # Others may have waited for this point to be compared with it.
-        for waiting in [p for p, trial in self._away.items() if trial.runs.is_idle]:
+        for waiting in [p for p, trial in self._pending_points.items() if trial.runs.is_idle]:
             self._go_on(waiting)
 
     def _go_on(self, point: Point) -> None:
         """Make more runs of *point*, or tell the search of its scores if it needs none."""
-        pending = self._away[point]
+        pending = self._pending_points[point]
         if self.loop.is_over and pending.runs.is_idle:  # it ended before its budget did
-            del self._away[point]
+            del self._pending_points[point]
             return
         if self._race and pending.runs.is_idle and pending.runs.spared:
             values = [value for (value,) in pending.scores if value is not None]
@@ -655,7 +657,7 @@ class SearchSource:
         if not pending.runs.has_all:
             self._add_runs(point)
             return
-        del self._away[point]
+        del self._pending_points[point]
         if pending.runs.stop is not None:
             self.stops[pending.runs.stop] += 1
         scores = mean_scores(pending.scores)
@@ -682,18 +684,20 @@ class SearchSource:
         if not proposed and self._has_left_order():
             return True
         for number, point in proposed:
-            if point in self._away:
-                self._away[point].numbers.append(number)
+            if point in self._pending_points:
+                self._pending_points[point].numbers.append(number)
                 continue
             if self._cached and (
                 repeats := self._cached.take_scores(self._generator.keys_of(point))
             ):
-                self._made += len(repeats)
+                self._made_count += len(repeats)
                 self._take_cached(number, point, repeats)
                 has_cached = True
                 continue
-            first = first_repeats(self._repeat)
-            self._away[point] = _PendingPoint([number], PointRuns(self._repeat), allowed=first)
+            first_count = first_repeats(self._repeat)
+            self._pending_points[point] = _PendingPoint(
+                [number], PointRuns(self._repeat), allowed=first_count
+            )
             self._add_runs(point)
         return has_cached or bool(self._ready)
 
@@ -705,7 +709,7 @@ class SearchSource:
             scores = mean_scores([scored for scored in repeats if scored is not None])
             self._tell(number, scores, repeats)
             return
-        self._away[point] = pending = _PendingPoint([number], PointRuns(self._repeat))
+        self._pending_points[point] = pending = _PendingPoint([number], PointRuns(self._repeat))
         for _ in repeats:
             pending.runs.propose()
         if self.arrivals.has_gaps:  # an experiment that is made later may be one of these
@@ -738,7 +742,7 @@ class SearchSource:
     def _add(self, experiment: Experiment) -> None:
         if self._is_run(experiment):
             self._ready.append(experiment)
-            self._made += 1
+            self._made_count += 1
 
     def _is_run(self, experiment: Experiment) -> bool:
         """Add *experiment* to its twins, and return whether it is the one of them that is run."""
@@ -751,7 +755,7 @@ class SearchSource:
 
     def _add_runs(self, point: Point) -> None:
         """Make the runs of *point* that are needed whatever comes of those in flight."""
-        runs, allowed = self._away[point].runs, self._away[point].allowed
+        runs, allowed = self._pending_points[point].runs, self._pending_points[point].allowed
         while runs.stop is None and runs.spared and (number := runs.next_number) is not None:
             if self._race and runs.proposed >= allowed:
                 return
@@ -806,11 +810,11 @@ def confirmed_point(
     at = confirmed([scores[1:] for _, scores in measured], Directions((goal.direction,)))
     if at is None:
         return None
-    point, (first, *fresh) = measured[at]
+    point, (search_score, *fresh_scores) = measured[at]
     noise = noise_of([scores[1:] for _, scores in measured])
     return ExpectedPoint(
-        goal.expression.text, fmean(fresh), first, dict(point),
-        noise.deviation if noise else 0.0, noise.is_relative if noise else False, len(fresh),
+        goal.expression.text, fmean(fresh_scores), search_score, dict(point),
+        noise.deviation if noise else 0.0, noise.is_relative if noise else False, len(fresh_scores),
     )  # fmt: skip
 
 
@@ -893,8 +897,8 @@ class KnownPoints:
             outcomes = self._repository.find_outcomes(digests, kinds=kinds)
             for point, repeats in zip(batch, experiments, strict=True):
                 digest = repeats[0].digest[:ABBREVIATED]
-                most = counts.get(digest) or len(repeats)
-                measured = self._measured(repeats[: int(most)], outcomes)
+                repeat_count = counts.get(digest) or len(repeats)
+                measured = self._measured(repeats[: int(repeat_count)], outcomes)
                 is_whole = len(measured) == len(repeats)
                 key = digest if is_whole else f"{digest}{REPEATS}{len(measured)}"
                 scores = self._scores(measured)
@@ -979,9 +983,9 @@ def collect_advice(
             f" {goal.expression.text}",
             hint=f"see what it has: zen results {study}",
         )
-    others = advice[BEST_ADVICE:]
-    step = max(-(-len(others) // (MOST_ADVICE - BEST_ADVICE)), 1)
-    return (*advice[:BEST_ADVICE], *others[::step])
+    remaining_advice = advice[BEST_ADVICE:]
+    step = max(-(-len(remaining_advice) // (MOST_ADVICE - BEST_ADVICE)), 1)
+    return (*advice[:BEST_ADVICE], *remaining_advice[::step])
 
 
 def _measured(

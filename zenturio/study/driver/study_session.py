@@ -109,7 +109,7 @@ def _errors(application: Application) -> Iterator[InputError]:
     except InputError as error:
         yield error
         return
-    for points in (_first(application.space), _ends(application.space)):
+    for points in (_first_points(application.space), _ends(application.space)):
         try:
             for point in points:
                 try:
@@ -131,17 +131,19 @@ def doubtful_formulas(application: Application) -> Iterator[Diagnostic]:
     formulas = {m.name: m.formula for m in application.metrics if m.formula is not None}
     formulas |= {f"objective {goal.expression.text}": goal.expression for goal in application.goals}
     try:
-        points = list(islice(_first(application.space), _GUESSED_AT)) if formulas else []
+        points = list(islice(_first_points(application.space), _GUESSED_AT)) if formulas else []
     except InputError:  # which is told as an error
         return
     for name, formula in formulas.items():
         faults = [_fault(formula, point, guesses) for point in points]
-        first = next((n for n, fault in enumerate(faults) if fault), None)
-        if first is None or all(faults):
+        first_fault = next((n for n, fault in enumerate(faults) if fault), None)
+        if first_fault is None or all(faults):
             continue
-        values = ", ".join(f"{n} = {text_of(points[first][n])}" for n in _chosen(formula, points))
+        values = ", ".join(
+            f"{n} = {text_of(points[first_fault][n])}" for n in _chosen(formula, points)
+        )
         yield Diagnostic(
-            f"{name} has no value where {values}: {faults[first]}",
+            f"{name} has no value where {values}: {faults[first_fault]}",
             formula.passage.place(0, len(formula.passage.text)),
             "define it for these points, too: x if condition else y; or exclude them: CONSTRAINT",
             severity="warning",
@@ -174,21 +176,23 @@ def refuse(experiments: Iterable[Experiment], place: Executor) -> None:
                 raise refusal
 
 
-def _first(space: Space) -> Iterator[Point]:
+def _first_points(space: Space) -> Iterator[Point]:
     return islice(iter(space), TRIED) if space.finite else iter(space.sample(1, 0))
 
 
 def _ends(space: Space) -> Iterator[Point]:
     """Valid points at which one dimension has its first or last element, and the others too."""
-    listed = {}
+    end_values = {}
     for parameter in space.dimensions:
         domain = parameter.domain
         if parameter.when is not None or isinstance(domain, Continuous | Dependent | None):
             return  # which elements there are depends on others
-        listed[parameter.name] = domain.value(0), domain.value(domain.size - 1)
+        end_values[parameter.name] = domain.value(0), domain.value(domain.size - 1)
     for low, high in ((0, 1), (1, 0)):
-        for name in islice(listed, _ENDS):
-            yield from _valid(space, {n: e[high if n == name else low] for n, e in listed.items()})
+        for name in islice(end_values, _ENDS):
+            yield from _valid(
+                space, {n: e[high if n == name else low] for n, e in end_values.items()}
+            )
 
 
 def _valid(space: Space, values: dict[str, Any]) -> Iterator[Point]:
@@ -371,40 +375,40 @@ class StudySession:
         # Another version of the program begins a search of its own.
         notes = self._defined(generator).notes
         is_new = foresee_version(self.repository, self.study, notes) is not None
-        before = {} if is_new else self.repository.notes(self.study)
-        search = self.search if self.search.replay else self.search.resumed(before, points)
+        previous_notes = {} if is_new else self.repository.notes(self.study)
+        search = self.search if self.search.replay else self.search.resumed(previous_notes, points)
         if search.learn_from and search.known is None:
             advice = collect_advice(
                 self.repository, search.learn_from, application.space, self.goals[0]
             )
             search = replace(search, advice=advice)
-        known: Mapping[str, tuple[Point, Scores]] = {}
+        known_points: Mapping[str, tuple[Point, Scores]] = {}
         # What is to be measured again is not known, nor how many repeats results ask for.
         is_counted = repeat.until is None and not repeat.warmup
         if is_counted and not self.settings.again and self.only == {"missing"}:
-            least = first_repeats(repeat) if len(self.goals) == 1 else repeat.count
-            known = KnownPoints(self.repository, generator, self.goals, least).collect(
-                application.space, kinds, search.known
-            )
+            least_repeats = first_repeats(repeat) if len(self.goals) == 1 else repeat.count
+            known_points = KnownPoints(
+                self.repository, generator, self.goals, least_repeats
+            ).collect(application.space, kinds, search.known)
         frozen = search.known
-        if frozen and search.replay and len(known) < len(frozen):
+        if frozen and search.replay and len(known_points) < len(frozen):
             raise InputError(
                 f"--replay {search.replay}: it started with {len(frozen):,} known points, of which"
-                f" {len(known):,} are results of this program on this kind of machine",
+                f" {len(known_points):,} are results of this program on this kind of machine",
                 hint="replay it where they were measured; or leave out --replay",
             )
-        search = replace(search, known=frozen or tuple(known))
-        return replace(self, search=search, known=dict(known.values()), is_resumed=True)
+        search = replace(search, known=frozen or tuple(known_points))
+        return replace(self, search=search, known=dict(known_points.values()), is_resumed=True)
 
     def _search_notes(self) -> tuple[str, ...]:
         """Return what is said of the results that a search begins with, and of its end."""
         if self.search is None:
             return ()
         if self.search.is_endless and not 0 < self.planned <= FEW_POINTS:
-            return (*self._known_notes(), ENDLESS)
-        return self._known_notes()
+            return (*self._start_notes(), ENDLESS)
+        return self._start_notes()
 
-    def _known_notes(self) -> tuple[str, ...]:
+    def _start_notes(self) -> tuple[str, ...]:
         """Return what is said of the results that a search begins with."""
         if self.search is None:
             return ()
@@ -512,10 +516,10 @@ class StudySession:
         generator = self._generator(application)
         walk = self._walk(generator)
         refuse(walk.try_first() if walk else (), executor)
-        before = self.repository.notes(self.study)
-        programs = ProgramHistory.of(self.application, before)
-        definition = self._definition(generator, programs, before)
-        archived = open_version(self.repository, self.study, definition, before)
+        previous_notes = self.repository.notes(self.study)
+        programs = ProgramHistory.of(self.application, previous_notes)
+        definition = self._definition(generator, programs, previous_notes)
+        archived = open_version(self.repository, self.study, definition, previous_notes)
         OPENED()
         # The study is opened before its lease is taken: a driver that is killed in between leaves
         # a study without results, which the next one opens again.
@@ -548,7 +552,7 @@ class StudySession:
                         self.repository, self.study, round_, kinds
                     )
             sources = [source, *(self._source(generator, order) for _ in places[1:])]
-            sources_left = iter(sources)
+            remaining_sources = iter(sources)
 
             def driver(place: AnyExecutor, listener: ProgressListener) -> StudyDriver:
                 return StudyDriver(
@@ -556,7 +560,7 @@ class StudySession:
                     lease,
                     self.repository,
                     place,
-                    self._verified(next(sources_left), generator),
+                    self._verified(next(remaining_sources), generator),
                     only=self.only,
                     goals=self.goals,
                     settings=self.settings,
@@ -576,7 +580,7 @@ class StudySession:
             plan = self.plan(looked_at, cached_count, executor.slots, archived, len(places))
             notes = (*round_notes, *self._search_notes())
             if cached_count and archived is None:
-                notes += tuple(new_metric_notes(self.study, definition.notes, before))
+                notes += tuple(new_metric_notes(self.study, definition.notes, previous_notes))
             if not self.settings.each_machine:
                 notes += runs.other_machine_notes()
             planned(replace(plan, remarks=notes))

@@ -59,17 +59,19 @@ def next_owner(
     owners = list(loads if among is None else among)
     # A policy cannot rank a study whose run times nobody knows: its first experiment goes first.
     if policy != "fcfs":
-        unknown = (o for o in owners if loads[o].mean is None and not loads[o].running)
-        owners = sorted(unknown, key=lambda o: loads[o].arrival)[:1] or owners
+        unknown_owners = (
+            owner for owner in owners if loads[owner].mean is None and not loads[owner].running
+        )
+        owners = sorted(unknown_owners, key=lambda owner: loads[owner].arrival)[:1] or owners
     means = mean_seconds(loads)
-    busy = [seconds for owner in loads for seconds in _running(loads[owner], means[owner])]
-    free = sorted(busy)[:slots] + [0.0] * (slots - len(busy))
+    busy_seconds = [seconds for owner in loads for seconds in _running(loads[owner], means[owner])]
+    free = sorted(busy_seconds)[:slots] + [0.0] * (slots - len(busy_seconds))
 
     def key(owner: Hashable) -> tuple[float, float]:
         load, mean = loads[owner], means[owner]
-        ahead = _ahead(load, mean, free) if policy == "foft" else 0.0
-        standing = queue_facts(load, mean, now, slots, ahead)
-        return priorities.priority(policy, standing), -load.arrival
+        seconds_ahead = _seconds_ahead(load, mean, free) if policy == "foft" else 0.0
+        workflow = queue_facts(load, mean, now, slots, seconds_ahead)
+        return priorities.priority(policy, workflow), -load.arrival
 
     return max(owners, key=key)
 
@@ -104,29 +106,29 @@ def slowdown(load: StudyLoad, mean: float, slots: int, now: float) -> float:
 
     Below 1 where experiments were known already, or took less long than others.
     """
-    still = ceil(load.left / slots) * mean
-    return (now - load.arrival + still) / seconds_alone(load.total, mean, slots)
+    remaining_seconds = ceil(load.left / slots) * mean
+    return (now - load.arrival + remaining_seconds) / seconds_alone(load.total, mean, slots)
 
 
 def _running(load: StudyLoad, mean: float) -> list[float]:
     """Return the seconds that experiments which run are still to take."""
-    return [max(0.0, mean - passed) for passed in load.running]
+    return [max(0.0, mean - seconds) for seconds in load.running]
 
 
-def _ahead(load: StudyLoad, mean: float, free: Sequence[float]) -> float:
+def _seconds_ahead(load: StudyLoad, mean: float, free: Sequence[float]) -> float:
     """Return how long a study would still take if every slot were its own as soon as it is free."""
     longest = max(_running(load, mean), default=0.0)
-    waiting = load.left - len(load.running)
-    if waiting <= 0:
+    waiting_count = load.left - len(load.running)
+    if waiting_count <= 0:
         return longest
     # Rounds in which every slot runs one more are skipped by a division: with a million waiting
     # experiments, a step of the heap for each takes seconds, at each choice of the next study.
     levels = sum(ceil((max(free) - seconds) / mean) for seconds in free)
-    rounds = max(0, (waiting - levels) // len(free))  # that every slot runs in any case
+    rounds = max(0, (waiting_count - levels) // len(free))  # that every slot runs in any case
     slots = [seconds + rounds * mean for seconds in free]
     ends = [longest, *slots] if rounds else [longest]
     heapify(slots)
-    for _ in range(waiting - rounds * len(free)):
+    for _ in range(waiting_count - rounds * len(free)):
         ends.append(slots[0] + mean)
         heapreplace(slots, ends[-1])
     return max(ends)
@@ -187,13 +189,13 @@ class FairShare:
     def next_user(self, loads: Mapping[str, UserLoad]) -> str | None:
         """Return whose turn it is; None if all who wait have the most that they may."""
         self._welcome(loads)
-        waiting = [
+        waiting_users = [
             user for user, load in loads.items() if load.wanted and not self._full(user, load)
         ]
-        if not waiting:
+        if not waiting_users:
             return None
-        highest = max(self.share(user).priority for user in waiting)
-        candidates = [user for user in waiting if self.share(user).priority == highest]
+        highest = max(self.share(user).priority for user in waiting_users)
+        candidates = [user for user in waiting_users if self.share(user).priority == highest]
         return min(
             candidates, key=lambda user: (self._time(user, loads), loads[user].arrival, user)
         )
@@ -203,32 +205,38 @@ class FairShare:
         share, load = self.share(user), loads.get(user, UserLoad())
         if self._full(user, load):
             return f"a slot: {user} may have {share.slots} at a time"
-        above = [
-            u for u, o in loads.items() if o.wanted and self.share(u).priority > share.priority
+        users_above = [
+            other_user
+            for other_user, other_load in loads.items()
+            if other_load.wanted and self.share(other_user).priority > share.priority
         ]
-        if above:
-            return f"a slot: {', '.join(sorted(above))} first, by priority"
-        others = sorted(u for u, o in loads.items() if u != user and o.slots)
-        shared = f", shared with {', '.join(others)}" if others else ""
+        if users_above:
+            return f"a slot: {', '.join(sorted(users_above))} first, by priority"
+        other_users = sorted(
+            other_user
+            for other_user, other_load in loads.items()
+            if other_user != user and other_load.slots
+        )
+        shared = f", shared with {', '.join(other_users)}" if other_users else ""
         return f"a slot: {user} has {load.slots} of {slots}{shared}"
 
     def _full(self, user: str, load: UserLoad) -> bool:
-        most = self.share(user).slots
+        limit = self.share(user).slots
         # What needs more than the user may have runs when the user has nothing else.
-        return most is not None and load.slots > 0 and load.slots + load.wanted > most
+        return limit is not None and load.slots > 0 and load.slots + load.wanted > limit
 
     def _time(self, user: str, loads: Mapping[str, UserLoad]) -> float:
         return loads[user].spent / self.share(user).weight + self._offset.get(user, 0.0)
 
     def _welcome(self, loads: Mapping[str, UserLoad]) -> None:
         """Let users who had no work start at the least virtual time of those who had."""
-        busy = frozenset(user for user, load in loads.items() if load.wanted or load.slots)
-        present = [self._time(user, loads) for user in busy & self._active]
-        if present:
-            for user in busy - self._active:
-                late = min(present) - self._time(user, loads)
-                self._offset[user] = self._offset.get(user, 0.0) + max(0.0, late)
-        self._active = busy
+        busy_users = frozenset(user for user, load in loads.items() if load.wanted or load.slots)
+        active_times = [self._time(user, loads) for user in busy_users & self._active]
+        if active_times:
+            for user in busy_users - self._active:
+                lag = min(active_times) - self._time(user, loads)
+                self._offset[user] = self._offset.get(user, 0.0) + max(0.0, lag)
+        self._active = busy_users
 
 
 def in_turns(users: Sequence[str], active: Mapping[str, int], shares: FairShare) -> list[int]:

@@ -87,7 +87,7 @@ class SubmissionWorker:
         self._turn = Lock()
         progress = submission.progress
         self._total, self._done = int(progress.get("total", 0)), int(progress.get("done", 0))
-        self._known = 0
+        self._cached_count = 0
         self._before = float(progress.get("spent", 0.0)), int(progress.get("ran", 0))
         self._thread = Thread(target=self._drive, name=f"zenturio-{self.number}", daemon=True)
 
@@ -129,10 +129,10 @@ class SubmissionWorker:
 
     def load(self, running: tuple[float, ...] = ()) -> StudyLoad:
         """Return what its turn depends on."""
-        spent, ended = self._spent()
-        mean = spent / ended if ended else None
+        spent, ended_count = self._spent()
+        mean = spent / ended_count if ended_count else None
         # What had a slot has ended, though it is not recorded yet.
-        finished = max(self._done, self._known + ended - self._before[1])
+        finished = max(self._done, self._cached_count + ended_count - self._before[1])
         unfinished = max(self._total - finished, 0)
         return StudyLoad(self.submission.submitted, max(self._total, 1), unfinished, running, mean)
 
@@ -144,7 +144,7 @@ class SubmissionWorker:
     def facts(self, mean: float) -> dict[str, Any]:
         """Return where it stands, as the queue tells it; an experiment takes *mean* seconds."""
         load, slots = self.load(), self._pool.slots
-        spent, ended = self._spent()
+        spent, ended_count = self._spent()
         return {
             "total": self._total,
             "done": self._done,
@@ -155,7 +155,7 @@ class SubmissionWorker:
             "host": socket.gethostname(),
             "born": process_birth(os.getpid()) or "",
             "spent": round(spent, 3),
-            "ran": ended,
+            "ran": ended_count,
             "alone": round(seconds_alone(load.total, mean, slots), 3),
             "slowdown": round(slowdown(load, mean, slots, time()), 3),
         }
@@ -198,15 +198,19 @@ class SubmissionWorker:
         repository = self._repository.in_project(request.project)
         session = request.session(repository, self._application(request))
         if session.application.after:
-            pipeline = Pipeline(session, self._tell_plan, self._heard, self._cancel_requests)
+            pipeline = Pipeline(
+                session, self._report_plan, self._update_progress, self._cancel_requests
+            )
             self._studies = [stage.name for stage in pipeline.stages[:-1]] + [session.study]
             self._total = pipeline.experiments
-            self._begun(pipeline)
+            self._register_run(pipeline)
             summary = pipeline.run(self._pool, self.number, self._allotments.append)
         else:
             allotment = self._pool.allot(self.number)
             self._allotments.append(allotment)
-            summary = session.run(allotment, self._planned, self._heard, self._begun)
+            summary = session.run(
+                allotment, self._update_plan, self._update_progress, self._register_run
+            )
         if summary.interrupted:
             return "", "stopped"
         self._total = sum(part.total for part in (*summary.before, summary))
@@ -228,7 +232,7 @@ class SubmissionWorker:
         root = self._folders.write(self.number, program, self._repository.submitted_content)
         return program.application(request, root, ask_anew=not self._as_users)
 
-    def _begun(self, run: StudyDriver | Pipeline) -> None:
+    def _register_run(self, run: StudyDriver | Pipeline) -> None:
         with self._turn:
             self._runs.append(run)
             stopped = self._stopped
@@ -238,19 +242,19 @@ class SubmissionWorker:
             run.stop()
             run.stop()
 
-    def _planned(self, plan: RunPlan) -> None:
-        self._tell_plan(plan)
+    def _update_plan(self, plan: RunPlan) -> None:
+        self._report_plan(plan)
         self._total, self._done = plan.experiments, max(self._done, plan.cached)
 
-    def _tell_plan(self, plan: RunPlan) -> None:
+    def _report_plan(self, plan: RunPlan) -> None:
         self._prepared()
         for remark in plan.remarks:
             self._notify(f"{plan.study}: {remark}")
 
-    def _heard(self, progress: RunProgress) -> None:
+    def _update_progress(self, progress: RunProgress) -> None:
         for remark in progress.remarks:
             self._notify(f"{self.place}: {remark}")
-        self._total, self._done, self._known = progress.total, progress.done, progress.cached
+        self._total, self._done, self._cached_count = progress.total, progress.done, progress.cached
 
 
 def _words(summary: RunSummary) -> str:
@@ -339,14 +343,14 @@ class StudyService:
         finally:
             self.close()
 
-    def _begin_in_turn(self, over: Event) -> None:
+    def _begin_in_turn(self, stop_event: Event) -> None:
         """Lend slots when all that waits has asked for them: else who asks first has them."""
         for pool in self._pools.values():
             pool.close()
         self._look_patiently()
         end = monotonic() + BEGINNING
         while not all(worker.waits for worker in self._workers.values()) and monotonic() < end:
-            if over.wait(GLANCE):
+            if stop_event.wait(GLANCE):
                 return
         for pool in self._pools.values():
             pool.open()
@@ -354,13 +358,15 @@ class StudyService:
     def look(self) -> None:
         """See what was submitted, cancelled and has ended meanwhile."""
         self._settle()
-        standing = self._repository.submissions(STANDING)
-        numbers = {submission.number for submission in standing}
+        submissions = self._repository.submissions(STANDING)
+        numbers = {submission.number for submission in submissions}
         for number, worker in self._workers.items():
             if number not in numbers and worker.end is None:
                 worker.stop()
         now = monotonic()
-        pending = self._checked([s for s in standing if s.number not in self._workers])
+        pending = self._checked(
+            [submission for submission in submissions if submission.number not in self._workers]
+        )
         ready = [
             submission
             for submission in pending
@@ -374,7 +380,7 @@ class StudyService:
             self._begin(ready[position])
         for submission in pending:
             if submission.number not in self._workers:
-                self._tell_why_pending(submission)
+                self._report_pending_reason(submission)
         self._report()
 
     def _checked(self, pending: Sequence[StudySubmission]) -> list[StudySubmission]:
@@ -383,25 +389,25 @@ class StudyService:
         In a file that others may write only what this service, or its owner, signed is believed.
         """
         others_write = bool(pending) and self._repository.may_others_write()
-        checked = []
+        checked_submissions = []
         for submission in pending:
             is_verified = not others_write or is_signed(submission)
             if is_verified != submission.verified:
                 self._repository.set_verified(submission.number, verified=is_verified)
-            checked.append(replace(submission, verified=is_verified))
-        return checked
+            checked_submissions.append(replace(submission, verified=is_verified))
+        return checked_submissions
 
-    def _tell_why_pending(self, submission: StudySubmission) -> None:
+    def _report_pending_reason(self, submission: StudySubmission) -> None:
         """Record for what a submission waits that has not begun."""
         user = submission.user
         active = sum(worker.submission.user == user for worker in self._workers.values())
-        most = next(iter(self._fair.values())).share(user).active
+        limit = next(iter(self._fair.values())).share(user).active
         if not submission.verified and not self._run_unverified:
             reason = f"{user} to submit it again: who submitted it was not checked"
         elif cause := self._retry_cause.get(submission.number):
             reason = f"another try: {cause}"
-        elif active >= most:
-            reason = f"another study of {user} to end: {most} at a time"
+        elif active >= limit:
+            reason = f"another study of {user} to end: {limit} at a time"
         else:
             reason = f"a study to end: {ACTIVE} at a time"
         if submission.progress.get("waits_for") != reason:
@@ -455,14 +461,14 @@ class StudyService:
                 submission.number, "failed", f"the service has no place {place!r} (any more)"
             )
             return
-        begun = self._repository.update_submission(submission.number, "running")
-        if begun.turn != "running":
+        running_submission = self._repository.update_submission(submission.number, "running")
+        if running_submission.turn != "running":
             return  # it was cancelled in this very moment
         TAKEN()
         pool = self._pools[place]
         worker = SubmissionWorker(
             # As it was checked: others may have written into its row meanwhile.
-            replace(submission, turn=begun.turn, begun=begun.begun),
+            replace(submission, turn=running_submission.turn, begun=running_submission.begun),
             self._repository,
             place,
             pool,
@@ -498,10 +504,13 @@ class StudyService:
                 # drives it again, and finds all of it cached.
                 SETTLING()
                 self._repository.report_progress(number, worker.facts(means[number]))
-                turned = self._repository.update_submission(number, worker.end, worker.cause)
+                ended_submission = self._repository.update_submission(
+                    number, worker.end, worker.cause
+                )
                 SETTLED()
                 self._notify(
-                    f"{name} is {turned.turn}" + (f": {turned.cause}" * bool(turned.cause))
+                    f"{name} is {ended_submission.turn}"
+                    + (f": {ended_submission.cause}" * bool(ended_submission.cause))
                 )
             elif worker.end == "later":
                 if number not in self._retry_at:
@@ -525,12 +534,12 @@ class StudyService:
                 continue
             facts = worker.facts(means[number])
             # The slowdown changes with each look: alone it is no reason to write.
-            essence = {n: v for n, v in facts.items() if n != "slowdown"}
+            essential_facts = {fact: value for fact, value in facts.items() if fact != "slowdown"}
             if not facts["lent"] and worker.wants_slots:
-                facts["waits_for"] = essence["waits_for"] = self._why_waiting(worker)
-            if self._reported.get(number) != essence:
+                facts["waits_for"] = essential_facts["waits_for"] = self._why_waiting(worker)
+            if self._reported.get(number) != essential_facts:
                 self._repository.report_progress(number, facts)
-                self._reported[number] = essence
+                self._reported[number] = essential_facts
 
     def _means(self) -> dict[Hashable, float]:
         return mean_seconds({number: worker.load() for number, worker in self._workers.items()})
@@ -566,23 +575,31 @@ class StudyService:
     ) -> tuple[dict[Hashable, StudyLoad], dict[str, UserLoad]]:
         """Return what each study, and each user, has of a place and wants of it."""
         with self._ledger:
-            workers = {n: w for n, w in list(self._workers.items()) if w.place == place}
-            spent = {user: seconds for (at, user), seconds in self._spent.items() if at == place}
-        nothing = OwnerDemand()
+            workers = {
+                number: worker
+                for number, worker in list(self._workers.items())
+                if worker.place == place
+            }
+            spent = {
+                user: seconds
+                for (user_place, user), seconds in self._spent.items()
+                if user_place == place
+            }
+        no_demand = OwnerDemand()
         loads: dict[Hashable, StudyLoad] = {
-            number: worker.load(demands.get(number, nothing).seconds)
+            number: worker.load(demands.get(number, no_demand).seconds)
             for number, worker in workers.items()
         }
         means = mean_seconds(loads)
         users: dict[str, UserLoad] = {}
         for number, worker in workers.items():
-            user, demand = worker.submission.user, demands.get(number, nothing)
-            before = users.get(user, UserLoad(spent.get(user, 0.0), arrival=inf))
+            user, demand = worker.submission.user, demands.get(number, no_demand)
+            user_load = users.get(user, UserLoad(spent.get(user, 0.0), arrival=inf))
             running = sum(max(passed, means[number]) * slots for passed, slots in demand.running)
             users[user] = UserLoad(
-                before.spent + worker.slot_seconds + running,
-                before.slots + sum(slots for _, slots in demand.running),
-                before.wanted or demand.wanted,
-                min(before.arrival, worker.submission.submitted if demand.wanted else inf),
+                user_load.spent + worker.slot_seconds + running,
+                user_load.slots + sum(slots for _, slots in demand.running),
+                user_load.wanted or demand.wanted,
+                min(user_load.arrival, worker.submission.submitted if demand.wanted else inf),
             )
         return loads, users

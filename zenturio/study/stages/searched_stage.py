@@ -98,7 +98,7 @@ class SearchedStage(SearchSource):
     def _add(self, experiment: Experiment) -> None:
         # Before their inputs are there, experiments of several points may be equal.
         self._ready.append(experiment)
-        self._made += 1
+        self._made_count += 1
 
     def _complete(self, experiment: Experiment, outcome: Outcome) -> None:
         super()._complete(experiment, outcome)
@@ -108,7 +108,7 @@ class SearchedStage(SearchSource):
         """Tell the search of points that have no inputs and whose turn it is."""
         while self._without_inputs and not self.loop.is_over:
             first = min(self._without_inputs, key=self._run)
-            lowest = min(pending.numbers[0] for pending in self._away.values())
+            lowest = min(pending.numbers[0] for pending in self._pending_points.values())
             if self.arrivals is not None and self._run(first)[0] > lowest + 1:
                 return
             self._without_inputs.remove(first)
@@ -133,7 +133,7 @@ class SearchedStage(SearchSource):
                 if self._is_run(experiment):
                     self._own[ready.digest] = experiment
                     return ready
-                self._made -= 1
+                self._made_count -= 1
             if is_ready is None:
                 self._held.remove(waiting)
                 self._without_inputs.append(experiment)
