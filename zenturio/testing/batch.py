@@ -55,22 +55,22 @@ class BatchContract:
         system = self.executor.System(self.options())
         array = _submit(system, tmp_path, 2, _SLEEP)
         try:
-            shown = until(lambda: _running(system, 2))
-            assert set(shown) == {("zen-test", 1), ("zen-test", 2)}
-            assert [[job.array for job in jobs] for jobs in shown.values()] == [[array]] * 2
+            tasks = until(lambda: _running_tasks(system, 2))
+            assert set(tasks) == {("zen-test", 1), ("zen-test", 2)}
+            assert [[job.array for job in jobs] for jobs in tasks.values()] == [[array]] * 2
             assert not system.look(["zen-another"])
         finally:
             system.cancel([(array, None)])
-        until(lambda: not _alive(system))
+        until(lambda: not _alive_tasks(system))
 
     def test_one_task_is_cancelled_and_no_other(self, tmp_path: Path) -> None:
         system = self.executor.System(self.options())
         array = _submit(system, tmp_path, 2, _SLEEP)
-        until(lambda: _running(system, 2))
+        until(lambda: _running_tasks(system, 2))
         system.cancel([(array, 1)])
-        until(lambda: list(_alive(system)) == [("zen-test", 2)])
+        until(lambda: list(_alive_tasks(system)) == [("zen-test", 2)])
         system.cancel([(array, 1), (array, 2)])
-        until(lambda: not _alive(system))
+        until(lambda: not _alive_tasks(system))
         system.cancel([(array, None)])
 
     # The place
@@ -86,7 +86,7 @@ class BatchContract:
 
         log = tmp_path / "log"
         with Place(tmp_path / "zen", 2, options=self.options()) as place:
-            assert outcome(place, _counted(log)).status == "ok"
+            assert outcome(place, _counted_experiment(log)).status == "ok"
             assert any("does not respond" in remark for remark in place.remarks)
         assert log.read_text() == "run\n"
 
@@ -102,20 +102,22 @@ class BatchContract:
 
         log = tmp_path / "log"
         with Place(tmp_path / "zen", 2, options=self.options()) as place:
-            assert outcome(place, _counted(log, "sleep 0.5")).status == "ok"
+            assert outcome(place, _counted_experiment(log, "sleep 0.5")).status == "ok"
             system = self.executor.System(self.options())
-            until(lambda: not _alive(system, *_names(tmp_path)))
+            until(lambda: not _alive_tasks(system, *_names(tmp_path)))
         assert log.read_text() == "run\n"
 
     def test_a_job_that_somebody_cancels_is_begun_again(self, tmp_path: Path) -> None:
         log = tmp_path / "log"
-        what = _counted(log, f"test $(wc -l < {shlex.quote(str(log))}) -gt 1 || {_SLEEP}")
+        counted_experiment = _counted_experiment(
+            log, f"test $(wc -l < {shlex.quote(str(log))}) -gt 1 || {_SLEEP}"
+        )
         with self.executor(tmp_path / "zen", 2, options=self.options()) as place:
-            future = place.submit(what)
+            future = place.submit(counted_experiment)
             until(lambda: log.exists() and log.read_text())
             system = self.executor.System(self.options())
-            shown = until(lambda: _alive(system, *_names(tmp_path)))
-            for (_, number), jobs in shown.items():
+            tasks = until(lambda: _alive_tasks(system, *_names(tmp_path)))
+            for (_, number), jobs in tasks.items():
                 system.cancel([(job.array, number) for job in jobs])
             assert future.result().status == "ok"
         assert log.read_text() == "run\n" * 2
@@ -130,28 +132,28 @@ class BatchContract:
 
     def test_what_runs_is_seen_from_outside(self, tmp_path: Path) -> None:
         log, options = tmp_path / "log", self.options()
-        what = _counted(log, _SLEEP)
+        counted_experiment = _counted_experiment(log, _SLEEP)
         with self.executor(tmp_path / "zen", 2, options=options) as place:
-            future = place.submit(what)
+            future = place.submit(counted_experiment)
             until(log.exists)
             orphans = self.executor.left(tmp_path / "zen", options)
-            until(lambda: orphans.stages() == {what.digest: "running"})
-            assert orphans.cancel([what.digest]) == 0  # its driver lives
+            until(lambda: orphans.stages() == {counted_experiment.digest: "running"})
+            assert orphans.cancel([counted_experiment.digest]) == 0  # its driver lives
             future.cancel()
             assert future.result().status == "cancelled"
 
     def test_what_was_not_forgotten_outlives_its_place(self, tmp_path: Path) -> None:
         log = tmp_path / "log"
-        what = _counted(log)
+        counted_experiment = _counted_experiment(log)
         for _ in range(2):
             with self.executor(tmp_path / "zen", 2, options=self.options()) as place:
-                assert outcome(place, what).status == "ok"
+                assert outcome(place, counted_experiment).status == "ok"
         assert log.read_text() == "run\n"
 
 
-def _counted(log: Path, *more: str) -> Experiment:
+def _counted_experiment(log: Path, *commands: str) -> Experiment:
     """An experiment that leaves a mark each time that it runs."""
-    return experiment(f"echo run >> {shlex.quote(str(log))}", *more)
+    return experiment(f"echo run >> {shlex.quote(str(log))}", *commands)
 
 
 def _submit(system: BatchSystem[BatchOptions], session: Path, count: int, command: str) -> str:
@@ -165,17 +167,25 @@ def _submit(system: BatchSystem[BatchOptions], session: Path, count: int, comman
     return system.submit(script)
 
 
-def _alive(system: BatchSystem[BatchOptions], *names: str) -> Mapping[ArrayTask, list[BatchJob]]:
+def _alive_tasks(
+    system: BatchSystem[BatchOptions], *names: str
+) -> Mapping[ArrayTask, list[BatchJob]]:
     """Return the tasks of arrays, of the test's own if none is named, that have not ended."""
-    shown = system.look(names or ["zen-test"])
-    alive = {task: [job for job in jobs if not job.ended] for task, jobs in shown.items()}
-    return {task: jobs for task, jobs in alive.items() if jobs}
+    tasks = system.look(names or ["zen-test"])
+    alive_tasks = {task: [job for job in jobs if not job.ended] for task, jobs in tasks.items()}
+    return {task: jobs for task, jobs in alive_tasks.items() if jobs}
 
 
-def _running(system: BatchSystem[BatchOptions], count: int) -> Mapping[ArrayTask, list[BatchJob]]:
+def _running_tasks(
+    system: BatchSystem[BatchOptions], count: int
+) -> Mapping[ArrayTask, list[BatchJob]]:
     """Return the test's tasks as soon as *count* of them run; nothing before."""
-    alive = _alive(system)
-    return alive if sum(job.begun for jobs in alive.values() for job in jobs) == count else {}
+    alive_tasks = _alive_tasks(system)
+    return (
+        alive_tasks
+        if sum(job.begun for jobs in alive_tasks.values() for job in jobs) == count
+        else {}
+    )
 
 
 def _names(project: Path) -> list[str]:
