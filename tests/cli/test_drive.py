@@ -131,3 +131,17 @@ def test_what_is_no_study_and_no_experiment_is_told(slow):
     told = zen("cancel", "slwo", cwd=slow.parent, code=2)
     assert "'slwo' is neither a study nor an experiment" in told.err
     assert "did you mean 'slow'?" in told.err
+
+
+def test_an_earlier_version_gets_no_results_of_the_edited_program(tmp_path):
+    program = '# ZEN$ PARAM a = { 1:300 }\n# ZEN$ RUN "sh p.sh {a}"\nexit %d\n'
+    (tmp_path / "p.sh").write_text(program % 127)
+    zen("run", "p.sh", "-j", 1, cwd=tmp_path, code=3)  # it stops when the first eight have failed
+    (tmp_path / "p.sh").write_text(program % 0)
+    zen("run", "p.sh", "--limit", 1, cwd=tmp_path)
+    refused = zen("run", "p.sh", "--name", "p@1", "--only", "failed", cwd=tmp_path, code=None)
+    assert refused.code == 2
+    assert "--name p@1 is a version" in refused.err
+    status = zen("status", "p@1", cwd=tmp_path).out
+    assert "the program was edited before all experiments had run" in status
+    assert "to resume" not in status

@@ -228,7 +228,11 @@ def _standing_line(status: "StudyStatus", db: str | None) -> str:
     for driver in status.drivers:
         line += f"\n  driver: process {driver.pid} on {driver.host} since {utc_time(driver.since)}"
     if status.left and not status.drivers:
-        line += f"\n  no driver is running; to resume: {_resume_command(status, db)}"
+        line += "\n  no driver is running; "
+        if status.is_earlier_version:
+            line += "the program was edited before all experiments had run"
+        else:
+            line += f"to resume: {_resume_command(status, db)}"
     return line
 
 

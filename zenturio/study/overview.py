@@ -29,6 +29,7 @@ from zenturio.record import (
 from zenturio.record.entities import OUTCOME_STATES
 from zenturio.record.open import FOLDER, open_repository, project_folder
 from zenturio.study.last_options import orphans_at, place_of
+from zenturio.study.study_definition import base_of
 
 if TYPE_CHECKING:
     from zenturio.execute.executor import Outstanding, Progress
@@ -78,6 +79,11 @@ class StudyStatus:
     """Of its newest definition."""
     sources: Mapping[str, str] = field(default_factory=dict)
     """The SHA-256 of each file of that definition."""
+
+    @property
+    def is_earlier_version(self) -> bool:
+        """Whether its program has been edited since: another version goes on."""
+        return base_of(self.study) is not None
 
     @property
     def program_paths(self) -> tuple[str, ...]:

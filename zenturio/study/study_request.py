@@ -24,6 +24,7 @@ from zenturio.study.driver.experiment_source import PointSelection, choose_order
 from zenturio.study.driver.study_driver import DriverSettings
 from zenturio.study.driver.study_records import OnlyState
 from zenturio.study.driver.study_session import StudySession
+from zenturio.study.study_definition import base_of
 
 if TYPE_CHECKING:
     from zenturio.study.driver.search_source import SearchSpec
@@ -197,6 +198,12 @@ class StudyRequest:
         Its files are read now, unless *application* is what they say. *measured* finds the points
         of which results meet the condition *where*.
         """
+        # Whoever goes on from a study's name (*same*) has its very program; others may not.
+        if not same and (base := base_of(self.name)) is not None:
+            raise InputError(
+                f"--name {self.name} is a version: all of its results are of one program",
+                hint=f"run it as {base}: an edited program makes the next version",
+            )
         application = application or self.application()
         spec = self._replayed(repository) if self.replay else self.search_spec()
         points = self.points(application)

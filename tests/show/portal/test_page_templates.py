@@ -69,6 +69,7 @@ def test_the_command_that_runs_a_study_again_is_taken_by_a_shell():
         StudyDefinition(notes={"paths": ["m/matmul.c"], "runs": ["x"]}), "matmul", None
     ) == ("zen run m/matmul.c")
     assert rerun_command(StudyDefinition(), "from Python", None) == ""
+    assert rerun_command(StudyDefinition(notes=notes), "matmul@1", None) == ""
 
 
 def test_no_command_tells_a_password():

@@ -27,7 +27,7 @@ from zenturio.show.portal.security import origins_offered
 from zenturio.show.portal.state import FRESH_SECONDS, CachedResult, Portal, page_in, portal_of
 from zenturio.show.portal.study_watcher import StudySnapshot
 from zenturio.study.stages.stage_graph import AFTER
-from zenturio.study.study_definition import PROGRAM
+from zenturio.study.study_definition import PROGRAM, base_of
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -165,7 +165,12 @@ def rerun_failed_command(portal: Portal, name: str) -> str:
 
 
 def rerun_command(definition: StudyDefinition, study: str, db: str | None, *options: str) -> str:
-    """Return the shell command that runs *study* again; empty if it was not run from files."""
+    """Return the shell command that runs *study* again.
+
+    Empty if it was not run from files, or is an earlier version, whose program has been edited.
+    """
+    if base_of(study) is not None:
+        return ""
     notes = definition.notes
     paths = [str(path) for path in notes.get("paths", ())]
     if not paths or not notes.get("runs"):
