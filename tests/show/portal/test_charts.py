@@ -54,6 +54,15 @@ def test_what_cannot_be_drawn_says_why(portal, given, status, words):
     assert words in told["error"]
 
 
+@pytest.mark.parametrize("part", ["x", "y", "color", "facet"])
+def test_a_column_that_is_not_there_stays_in_the_form_and_is_refused(portal, part):
+    page = portal.get(f"/chart?study=matmul&{part}=nonsense").text
+    assert "<option selected>nonsense</option>" in page
+    assert "nonsense" not in portal.get("/chart?study=matmul").text
+    answer = portal.get(f"/chart/figure?study=matmul&kind=line&{part}=nonsense")
+    assert (answer.status_code, "'nonsense'" in answer.json()["error"]) == (404, True)
+
+
 @pytest.mark.slow
 def test_a_schedule_is_planned_anew_when_its_file_changes(tmp_path):
     (tmp_path / FOLDER).mkdir()
