@@ -223,10 +223,15 @@ _LONGEST_NAME = 1000
 """Characters of a name for which a similar one is looked for."""
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """``did you mean 'threads'?`` for the nearest of the *known* names, or which there are."""
+def did_you_mean(name: str, known: Iterable[str], *, in_order: bool = False) -> str:
+    """``did you mean 'threads'?`` for the nearest of the *known* names, or which there are.
+
+    *in_order* lists them as they come, where the first ones matter most.
+    """
     # Texts of a foreign file may be of any length, and to compare two takes their product.
-    names = sorted({n for n in known if len(n) <= _LONGEST_NAME})
+    names = list(dict.fromkeys(n for n in known if len(n) <= _LONGEST_NAME))
+    if not in_order:
+        names.sort()
     folded = {n.casefold(): n for n in reversed(names)}
     import difflib  # noqa: PLC0415 - experiments are run without
 

@@ -246,6 +246,17 @@ def commit_program(folder, text, subject):
     subprocess.run(command, cwd=folder, check=True, capture_output=True)
 
 
+def test_a_history_begins_at_the_first_commit_with_directives(project):
+    commit_program(project, PROGRAM.replace("#ZEN$", "#"), "no directives")
+    commit_program(project, PROGRAM, "directives")
+    told = zen("history", "timed.py", "-n", 2, "--repeat", 1, "--json", cwd=project).facts
+    ratios = [row[told["columns"].index("ratio")] for row in told["rows"]]
+    assert ratios == [None, 1.0]
+    refused = zen("bisect", "timed.py", "--good", "HEAD~1", cwd=project, code=2).err
+    assert re.search(r"commit [0-9a-f]+ cannot be run: timed.py: there are no directives", refused)
+    assert "write" not in refused
+
+
 @pytest.mark.parametrize(
     ("factor", "code"), [("-2.0", 8), pytest.param("1 / 0", 3, marks=pytest.mark.slow)]
 )

@@ -427,7 +427,7 @@ class Catalog:
         if column not in self.columns:
             raise NotFoundError(
                 f"study {self.study!r} has no column {column!r}",
-                hint=did_you_mean(column, self.columns),
+                hint=did_you_mean(column, self.columns, in_order=True),
             )
         return self.columns[column]
 

@@ -579,7 +579,7 @@ def _choose_column(catalog: Catalog, name: str) -> ChosenColumn:
     if name not in installed:
         raise NotFoundError(
             f"study {catalog.study!r} has no column {name!r}",
-            hint=did_you_mean(name, [*catalog.columns, *installed]),
+            hint=did_you_mean(name, [*catalog.columns, *installed], in_order=True),
         )
     column: Column = plugins.load(GROUP, name)()
     # A fact keeps its plain name here, even where a parameter took that name in tables.

@@ -472,8 +472,9 @@ def run_history(
         raise InputError(f"no commit up to {last} touches {', '.join(paths)}")
     study_name = f"{application.name}-history"
     noted = (plan_of(repository, study_name) or {}).get("reference", "")
-    anchor = find_commit(folder, reference) if reference else str(noted) or newest[0].oid
     labels = {commit.oid[:LABEL_DIGITS]: commit.oid for commit in newest}
+    anchor = find_commit(folder, reference) if reference else str(noted)
+    anchor = anchor or _first_that_runs(CommitVersions(present, labels), labels)
     beside = {label + REFERENCE: anchor for label in labels}
     versions = CommitVersions(present, {**labels, **beside})
     base = versions(next(reversed(beside)))
@@ -499,6 +500,20 @@ def run_history(
     result = options.run(study, repository, design, options.plan.most)
     rows = tuple(_row(result.measured, commit, len(study.points)) for commit in newest)
     return HistoryRun(result, anchor, rows)
+
+
+def _first_that_runs(versions: CommitVersions, labels: Mapping[str, str]) -> str:
+    """Return the first commit whose files have directives; InputError where none has any."""
+    refused: InputError | None = None
+    for label, oid in labels.items():
+        try:
+            versions(label)
+        except InputError as error:
+            refused = refused or error
+        else:
+            return oid
+    assert refused is not None, "there is a commit"
+    raise refused
 
 
 @dataclass

@@ -312,7 +312,8 @@ def commit_version(present: Version, name: str) -> Version:
     for path in paths:
         if not path.exists():
             raise InputError(f"commit {name} has no {path.relative_to(files)}")
-    return Version(commit[:LABEL_DIGITS], _moved(application, paths))
+    label = commit[:LABEL_DIGITS]
+    return Version(label, _moved(application, f"commit {label}", files, paths))
 
 
 def kept_version(repository: Repository, name: str, present: Version) -> Version:
@@ -325,7 +326,8 @@ def kept_version(repository: Repository, name: str, present: Version) -> Version
     folder = _written(definition, present.application, store)
     root = present.application.root.absolute()
     paths = [folder / path.relative_to(root) for path in present.application.paths]
-    application = _moved(present.application, paths, definition.notes.get("overrides", ()))
+    overrides = definition.notes.get("overrides", ())
+    application = _moved(present.application, name, folder, paths, overrides)
     recorded = definition.notes.get(PROGRAM, {})
     generator = ExperimentGenerator(application)
     notes = {
@@ -376,13 +378,20 @@ def _checked(application: Application) -> Application:
 
 
 def _moved(
-    present: Application, paths: Sequence[Path], overrides: Sequence[str] | None = None
+    present: Application,
+    version: str,
+    folder: Path,
+    paths: Sequence[Path],
+    overrides: Sequence[str] | None = None,
 ) -> Application:
-    """Return the application of *paths*, with the name of the *present* one."""
+    """Return the application of *paths* in the *folder* of a *version*, with the *present* name."""
     try:
         application = scan(paths, overrides=present.overrides if overrides is None else overrides)
     except AnnotationError as error:
-        raise InputError(f"this version cannot be run: {error}") from error
+        # Its files cannot be edited: hints do not apply, and its folder says nothing.
+        words = "; ".join(str(replace(d, hint="")) for d in error.diagnostics)
+        words = words.replace(f"{folder}/", "")
+        raise InputError(f"{version} cannot be run: {words}") from error
     return _checked(replace(application, name=present.name))
 
 
