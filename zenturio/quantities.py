@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 
@@ -17,6 +18,11 @@ def count(number: int) -> str:
 def amount(number: int, noun: str) -> str:
     """``1 point``, ``349,853 points``."""
     return f"{count(number)} {noun}{'' if number == 1 else 's'}"
+
+
+def listing(words: Sequence[str]) -> str:
+    """``a``, ``a and b``, ``a, b and c``."""
+    return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
 
 def duration(seconds: float | None) -> str:

@@ -234,7 +234,7 @@ KEYS = {
         "digest": "digest of the experiment",
         "study": "name of the study",
         "index": "number of the point",
-        "repeat": "number of the repeat, from 0",
+        "repeat": "number of the repeat, from 1; 0 is the warm-up",
         "round": "round of the result",
         "state": "status",
         "cause": "why it failed",
@@ -387,6 +387,7 @@ KEYS = {
         "file": "file of the report",
         "title": "its title",
         "charts": "charts in it",
+        "errors[]": "why a chart cannot be drawn",
     },
     "engines": {
         "[].name": "name of the engine",

@@ -135,5 +135,11 @@ def test_a_report_becomes_one_file(hill):
     assert (hill / "hills.pdf").read_bytes().startswith(b"%PDF")
     assert zen("report", "hills.md", "--json", cwd=hill).facts["file"] == "hills.html"
     assert "one: mean height over x" in (hill / "hills.html").read_text()
+    (hill / "flat.md").write_text(words.replace("y=height", "y=depth"))
+    told = zen("report", "flat.md", cwd=hill, code=2)
+    assert told.out == "flat.html: Hills, charts: 1, 1 of them cannot be drawn\n"
+    assert "height: " in told.err
+    assert "no column 'depth'" in told.err
+    assert "no column 'depth'" in (hill / "flat.html").read_text().replace("&#39;", "'")
     assert "did you mean 'pdf'" in zen("report", "hills.md", "-o", "h.pfd", cwd=hill, code=2).err
     assert "cannot read" in zen("report", "nothing.md", cwd=hill, code=2).err

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from zenturio import quantities
 from zenturio.cli import output, safe_streams, spaces
 from zenturio.cli.options import Json, Limit, Overrides, Paths, Sample, Trust
 
@@ -349,7 +350,8 @@ class Traced:
                 yield f"  ... and {len(names) - _SHOWN_NAMES:,} more: --json lists all"
         yield f"{trace.system:,} files of the system and of programs' installations were read"
         if self.written_to:
-            yield f"wrote {len(self.directives)} directives into {self.written_to}"
+            directives = quantities.amount(len(self.directives), "directive")
+            yield f"wrote {directives} into {self.written_to}"
         elif self.directives:
             yield "declare them (or let --fix write it):"
             yield from (f"  ZEN$ {body}" for body in self.directives[:_SHOWN_NAMES])

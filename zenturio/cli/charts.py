@@ -193,12 +193,14 @@ def report(
 ) -> None:
     """Export a report with its charts as one file.
 
+    A chart that cannot be drawn is replaced by its error, which also determines the exit code.
+
     In the Markdown file, a chart is a line with the address of the chart in zen portal:
     ![caption](/chart?study=matmul&kind=line&x=n&y=gflops)
 
     Example: zen report reports/solvers.md -o solvers.pdf
     """
-    from zenturio.errors import InputError, PlaceError
+    from zenturio.errors import InputError, PlaceError, ZenError
     from zenturio.files import write_output
     from zenturio.record.open import project_folder
     from zenturio.show.report import ChartBlock, parse_report
@@ -211,15 +213,26 @@ def report(
         raise InputError(f"cannot read {file}: {error}", hint="name a Markdown file") from error
     path = out or file.with_suffix(".html")
     kind = path.suffix.lower().removeprefix(".")
+    errors: list[tuple[str, ZenError]] = []
     with opened_repository(db) as repository:
-        content = export_report(parsed, kind, repository, project_folder(), slow=True)
+        content = export_report(
+            parsed, kind, repository, project_folder(), slow=True,
+            on_error=lambda caption, error: errors.append((caption or "a chart", error)),
+        )  # fmt: skip
     try:
         write_output(path, [content])
     except OSError as error:
         raise PlaceError(f"cannot write {path}: {error.strerror}") from error
     pictures = sum(isinstance(block, ChartBlock) for block in parsed.blocks)
-    facts = {"file": str(path), "title": parsed.title, "charts": pictures}
-    output.facts(facts) if json else typer.echo(f"{path}: {parsed.title}, charts: {pictures}")
+    lines = [f"{caption}: {error}" for caption, error in errors]
+    facts = {"file": str(path), "title": parsed.title, "charts": pictures, "errors": lines}
+    words = f"{path}: {parsed.title}, charts: {pictures}"
+    words += f", {len(errors)} of them cannot be drawn" if errors else ""
+    output.facts(facts) if json else typer.echo(words)
+    if errors:
+        if not json:
+            typer.echo("\n".join(lines), err=True)
+        raise typer.Exit(errors[0][1].exit_code)
 
 
 def scaling(

@@ -60,7 +60,9 @@ def engines(
 
 def best(
     study: Annotated[str, typer.Argument(help="Name of the study.")],
-    count: Annotated[int, typer.Option("-n", min=1, help="Number of points.")] = 1,
+    count: Annotated[
+        int, typer.Option("-n", min=1, help="Number of points; fronts are shown whole.")
+    ] = 1,
     objective: Annotated[
         str, typer.Option(metavar="'MINIMIZE expr'", help="Objective; default: that of the study.")
     ] = "",

@@ -155,7 +155,7 @@ class Comparison:
             low, high = overall.interval
             headline += f" ({low:.4g} to {high:.4g} at {self.confidence:.0%})"
         if overall.blocks:
-            headline += f", {overall.blocks:,} blocks"
+            headline += f", {amount(overall.blocks, 'block')}"
         return headline
 
     @property
@@ -622,7 +622,7 @@ class _Judge:
         self, estimate: Estimate, blocks: int, needed: int, failures: tuple[int, int]
     ) -> str:
         if estimate.interval is None:
-            return f"unclear ({blocks} blocks; {needed} needed)"
+            return f"unclear ({amount(blocks, 'block')}; {needed} needed)"
         low, high = estimate.interval
         less, more = self._words
         verdict = self._word(low, high)

@@ -112,9 +112,9 @@ class Explanation:
         ] or ["no parameter matters for certain"]
         if names := [share.parameter for share in self.with_verdict("no")]:
             verb = "does" if len(names) == 1 else "do"
-            parts.append(f"{' and '.join(names)} {verb} not matter")
+            parts.append(f"{quantities.listing(names)} {verb} not matter")
         if names := [share.parameter for share in self.with_verdict(UNKNOWN)]:
-            parts.append(f"{UNKNOWN} about {' and '.join(names)}")
+            parts.append(f"{UNKNOWN} about {quantities.listing(names)}")
         return "; ".join(parts)
 
     def _together(self) -> str:

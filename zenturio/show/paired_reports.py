@@ -274,7 +274,7 @@ def _confirmed(looked_at: LookedAt | None) -> str | None:
         return None
     value, interval = looked_at.estimate
     if interval is None:
-        return f"unclear ({looked_at.blocks} blocks)"
+        return f"unclear ({amount(looked_at.blocks, 'block')})"
     low, high = map(math.expm1, interval)
     change = f"{_change(value, None)} ({low:+.1%} to {high:+.1%})"
     if interval.low > 0 or interval.high < 0:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from html import escape
@@ -120,11 +120,18 @@ def version_of(text: str) -> str:
 
 
 def export_report(
-    report: Report, file_format: str, repository: Repository, folder: Path, *, slow: bool = False
+    report: Report,
+    file_format: str,
+    repository: Repository,
+    folder: Path,
+    *,
+    slow: bool = False,
+    on_error: Callable[[str, ZenError], None] = lambda caption, error: None,
 ) -> bytes:
     """Return the report as one file; in place of a chart that cannot be drawn is its error.
 
-    Raise InputError if there is no such format.
+    *on_error* gets the caption and the error of each of these charts. Raise InputError if there is
+    no such format.
     """
     if file_format not in FORMATS:
         hint = did_you_mean(file_format, FORMATS)
@@ -139,6 +146,7 @@ def export_report(
         try:
             charts = block.draw(repository, folder, slow=slow)
         except ZenError as error:
+            on_error(block.caption, error)
             text = _error_block(block.caption, error)
             printed.append(text.lines)
             page.append(text.html)

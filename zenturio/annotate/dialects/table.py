@@ -57,6 +57,7 @@ _SHARED: dict[str, tuple[tuple[str, str], ...]] = {
     ".gp": ((r"\\\\|/\*", "pari"), ("", "gnuplot")),
     ".inp": ((r"\*\*|\*[A-Za-z]", "abaqus"),),
     ".com": ((r"@?(?i:echo|rem)\b|::", "batch"), ("", "gaussian")),
+    ".cmd": ((r"(?i:echo|rem|set|setlocal|if|for|call|cd|start)\b|[@:]", "batch"), ("", "text")),
 }
 _FIRST_LINES = (
     (r"<\?xml|<svg", "xml"),
