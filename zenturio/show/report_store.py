@@ -126,7 +126,7 @@ def export_report(
     folder: Path,
     *,
     slow: bool = False,
-    on_error: Callable[[str, ZenError], None] = lambda caption, error: None,
+    on_error: Callable[[str, ZenError], None] | None = None,
 ) -> bytes:
     """Return the report as one file; in place of a chart that cannot be drawn is its error.
 
@@ -146,7 +146,8 @@ def export_report(
         try:
             charts = block.draw(repository, folder, slow=slow)
         except ZenError as error:
-            on_error(block.caption, error)
+            if on_error is not None:
+                on_error(block.caption, error)
             text = _error_block(block.caption, error)
             printed.append(text.lines)
             page.append(text.html)
