@@ -231,10 +231,12 @@ def test_what_is_cancelled_before_its_worker_has_started_is_cancelled(
 
 @needs_root
 def test_the_end_of_the_service_ends_all_that_runs(helper, tmp_path):
+    bob = helper.accounts["bob"]
     place = RunAs(tmp_path / ".zenturio", helper.socket, 2)
-    place.submit_as(helper.accounts["bob"], experiment("sleep 631"))
+    # The worker is stopped, so it cannot end by itself: the helper has to kill it.
+    place.submit_as(bob, experiment(f"pkill -STOP -u {bob} -f user_worker; sleep 631"))
     until(lambda: alive(631))
-    worker = place._workers[helper.accounts["bob"]]
+    worker = place._workers[bob]
     place._closed.set()  # what is lost is not begun again
     worker._supervisor.shutdown(socket.SHUT_RDWR)  # as the kernel does when the service is killed
     until(lambda: not alive(631) and not helper.left)
