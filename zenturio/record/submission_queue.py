@@ -107,17 +107,6 @@ def submitted_content(transaction: Transaction, digest: str) -> bytes:
     return bytes(body)
 
 
-def store_contents(transaction: Transaction, contents: Mapping[bytes, bytes]) -> None:
-    """Store the bytes of *contents* that the table does not have, by SHA-256."""
-    mark = transaction.dialect.mark
-    # An output of an attempt may have the same content; that one lies in the store.
-    transaction.sql_many(
-        f"INSERT INTO contents (digest, size, body) VALUES ({mark}, {mark}, {mark})"
-        " ON CONFLICT (digest) DO UPDATE SET body = excluded.body WHERE contents.body IS NULL",
-        [(digest, len(body), body) for digest, body in sorted(contents.items())],
-    )
-
-
 def pending_contents(transaction: Transaction) -> set[bytes]:
     """Return the digests of the files of all submissions that wait or run."""
     pending = list_submissions(transaction, ("waiting", "running"))
