@@ -147,10 +147,13 @@ def test_a_row_that_was_written_past_the_service_waits_until_it_is_submitted_aga
 
 def test_a_row_of_somebody_else_does_not_keep_a_study_from_being_submitted(lab):
     share(lab)
-    write_row(lab, "mallory")
-    with SubmissionSocket(lab), serving(lab):
+    foreign_row = write_row(lab, "mallory")
+    with SubmissionSocket(lab):
+        # The service has not looked at the row yet, which claims that its user was checked.
         number = ServiceClient.of(lab).submit(prepare_submission(request(), lab))
-        until(lambda: submission(lab, number).turn == "done")
+        assert number != foreign_row
+        with serving(lab):
+            until(lambda: submission(lab, number).turn == "done")
 
 
 def test_a_service_runs_rows_that_nobody_checked_if_it_is_told_to(lab):

@@ -74,10 +74,13 @@ def enter_submission(
     """
     study, facts = prepared.study, prepared.facts
     project = facts.get("project", "")
+    others_write = repository.may_others_write()
     for submission in repository.submissions(("waiting", "running")):
         if submission.study != study or submission.request.get("project", "") != project:
             continue
-        if is_checked and not submission.verified:
+        # Until the service looks at a row, it may claim to be verified: only a signature proves it.
+        is_verified = submission.verified and (not others_write or is_signed(submission))
+        if is_checked and not is_verified:
             if submission.user == user:
                 repository.update_submission(submission.number, "cancelled", "submitted again")
             continue
@@ -94,7 +97,7 @@ def enter_submission(
         study,
         facts,
         prepared.files,
-        verified=is_checked or not repository.may_others_write(),
+        verified=is_checked or not others_write,
     )
 
 
