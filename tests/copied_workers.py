@@ -111,12 +111,12 @@ def _load():
 
 def _main():
     wire, alive = (socket.socket(fileno=int(number)) for number in sys.argv[1:3])
-    sys.path.pop(0)
+    sys.path.pop(0)  # the folder of this file, which pytest itself adds
     import pytest
 
     pytest.main([*sys.argv[3:], "-n0", "--dist=no", "--collect-only", "-qq"])
     started = _load() if "zenturio" in sys.modules else None
-    gc.freeze()
+    gc.freeze()  # a collection in a copy would write to pages that all copies share
     if not (program := _serve(wire, alive)):
         if started:
             loaded.shared.close()
@@ -127,6 +127,7 @@ def _main():
     try:
         exec(program, vars(main))
     finally:
+        # As Python ends, but without taking apart all modules that were imported.
         threading._shutdown()
         atexit._run_exitfuncs()
         os._exit(0)

@@ -19,7 +19,7 @@ LIMIT_SECONDS = 300.0
 """Some hundred times as long as a test of the gate takes by itself."""
 SLOW_LIMIT_SECONDS = 840.0
 END_SECONDS = 900.0
-"""After so many more, a process that does not even react to a signal shows its stacks and ends."""
+"""A process that does not even react to a signal for so long shows its stacks and ends."""
 
 
 def pytest_addoption(parser):

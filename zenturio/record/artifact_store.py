@@ -50,7 +50,8 @@ FILE = "zenturio.db"
 _DATABASES = "databases"
 _NAME = re.compile(r"[0-9a-f]{62}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
-_PIECE = 2**20
+_PIECE_BYTES = 2**20
+"""So much of a file is read at a time."""
 _MARK = "store:"
 _MARKED = re.compile(rf"{_MARK}([0-7]{{1,3}})(?::(/.*))?", re.DOTALL)
 """How a row names a file of the project's own store; what is in no store is named by its path."""
@@ -231,7 +232,7 @@ class ArtifactStore:
             yield
 
     def remove(self, paths: Iterable[str]) -> tuple[str, ...]:
-        """Remove files of this project, and says which; all others stay. Within ``alone``."""
+        """Remove files of this project, and return which; others stay. Call it within ``alone``."""
         removed = []
         for path, name, folder in self._owned(reported("removing kept files", [*paths])):
             with suppress(OSError):
@@ -301,7 +302,7 @@ def has_content(
 ) -> bool:
     """Return whether the file is there and its bytes are those that were recorded.
 
-    *step* is told how many bytes more were read.
+    *step* is called with the number of bytes of each read.
     """
     with suppress(OSError):
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -309,7 +310,7 @@ def has_content(
             if os.fstat(descriptor).st_size != size:
                 return False
             content = hashlib.sha256()
-            while piece := os.read(descriptor, min(size, _PIECE)):
+            while piece := os.read(descriptor, min(size, _PIECE_BYTES)):
                 content.update(piece)
                 step(len(piece))
             return content.hexdigest() == sha256

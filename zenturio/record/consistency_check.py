@@ -394,7 +394,7 @@ MOST = 20
 """So many diagnostics are made one by one; further ones are counted."""
 _BATCH = 10_000
 # As a float: the sum of damaged sizes may be beyond an integer.
-_ALL = "SELECT count(*), coalesce(sum(CAST(size AS DOUBLE PRECISION)), 0) FROM artifacts"
+_TOTALS = "SELECT count(*), coalesce(sum(CAST(size AS DOUBLE PRECISION)), 0) FROM artifacts"
 _FILE_BYTES = 2**15
 """Opening a file takes as long as reading so many bytes."""
 _NEXT = (
@@ -408,23 +408,23 @@ _NEXT = (
 def check_artifacts(database: Database, store: ArtifactStore, *, contents: bool) -> Iterator[str]:
     """What is wrong with the files, in words; with *contents* each is read and hashed."""
     wrong = done = 0
-    label, report = "reading artifacts" if contents else "checking artifacts", work_progress.get()
-    ((count, size),) = database.read(partial(Transaction.sql, text=_ALL))
-    total = count if not contents else int(size) + count * _FILE_BYTES
-    read: set[bytes] = set()
-    """Whole contents of the store."""
+    label = "reading artifacts" if contents else "checking artifacts"
+    report = work_progress.get()
+    ((count, size),) = database.read(partial(Transaction.sql, text=_TOTALS))
+    total = int(size) + count * _FILE_BYTES if contents else count
+    intact: set[bytes] = set()  # contents of the store that were read: each is read once
 
     def step(more: int) -> None:
         report(label, min(done + more, total), total)
 
     for digest, path, place, size, content, is_stored in _all(database, store):
-        is_read = contents and content not in read
-        fault = _fault(place, size, content.hex(), step if is_read else None)
+        must_read = contents and content not in intact
+        fault = _fault(place, size, content.hex(), step if must_read else None)
         done += size + _FILE_BYTES if contents else 1
         step(0)
         if not fault:
-            if is_read and is_stored:
-                read.add(content)
+            if must_read and is_stored:
+                intact.add(content)
             continue
         wrong += 1
         if wrong <= MOST:
@@ -436,7 +436,7 @@ def check_artifacts(database: Database, store: ArtifactStore, *, contents: bool)
 def _all(
     database: Database, store: ArtifactStore
 ) -> Iterator[tuple[str, str, str, int, bytes, bool]]:
-    """Yield of each artifact: its experiment, path, file, size, content, if the store has it."""
+    """Yield experiment, path, file, size and content of each artifact, and if the store has it."""
     text = _NEXT.format(mark=database.dialect.mark)
     last: tuple[int, str] = (0, "")
     while rows := database.read(partial(Transaction.sql, text=text, parameters=last)):
@@ -455,7 +455,7 @@ def _all(
 
 
 def _fault(path: str, size: int, sha256: str, step: Callable[[int], None] | None = None) -> str:
-    """Return what is wrong with a file, whose content is read if there is a *step* to be told."""
+    """Return what is wrong with a file; with *step*, which hears the progress, read its content."""
     try:
         file_stat = os.lstat(path)
     except OSError as error:

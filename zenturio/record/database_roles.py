@@ -214,6 +214,7 @@ def _server(database: Database) -> PostgreSQL:
 
 
 def current_login(database: Database) -> DatabaseLogin:
+    """Return who is logged in to the server, and where; InputError for a file."""
     _server(database)
     ((name, schema, user, system),) = database.read(lambda t: t.sql(_IDENTITY))
     return DatabaseLogin(name, schema, user, int(system))

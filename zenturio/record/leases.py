@@ -137,7 +137,7 @@ def acquire(
     now, seconds = transaction.now, min(seconds, LONGEST_LEASE_SECONDS)
     facts = (version.id, driver.token, driver.host, driver.pid, driver.born, person())
     values = (*facts, now, now + seconds, seconds)
-    # Most often there is no other lease. Where there is one, it is looked at before a second one.
+    # Usually no other lease is open, and one statement is enough; otherwise look at the others.
     numbers = _insert_lease(transaction, values, alone=True)
     if not numbers:
         rows = _open(transaction, version)

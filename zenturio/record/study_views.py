@@ -406,6 +406,8 @@ def _note_refreshed(transaction: Transaction, version: StudyVersion) -> int:
     Studies whose views are pinned are not among them.
     """
     mark = transaction.dialect.mark
+    # Whether a subquery of RETURNING sees the update differs among databases: this study is left
+    # out of the count, and added.
     ((others,),) = transaction.sql(
         f"UPDATE studies SET view_revision = {mark} WHERE id = {mark} RETURNING"
         " (SELECT count(*) FROM studies o WHERE o.view_revision IS NOT NULL AND o.pinned = 0"
