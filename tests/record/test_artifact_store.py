@@ -440,7 +440,7 @@ def test_where_the_system_cannot_sync_a_whole_file_system_each_file_is_synced(ho
     home.mkdir(parents=True)
     synced = []
     monkeypatch.setattr(file_systems, "_syncfs", lambda: None)
-    monkeypatch.setattr(file_systems, "_sync_one", synced.append)
+    monkeypatch.setattr(file_systems, "sync_path", synced.append)
     with ArtifactStore(home).publishing([left(home, experiment(1))]) as (published,):
         own = {object_path(home / "store", a.sha256) for a in published.artifacts}
         assert own < set(synced)

@@ -368,7 +368,7 @@ def test_the_folder_of_a_file_that_was_replaced_is_on_the_disk(tmp_path, monkeyp
     path = tmp_path / "a.db"
     make_old(str(path))
     synced = []
-    monkeypatch.setattr(upgrade, "_sync", synced.append)
+    monkeypatch.setattr(upgrade, "sync_path", synced.append)
     maintenance.upgrade_repository(str(path))
     assert synced[-1] == tmp_path
 

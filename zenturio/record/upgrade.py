@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
@@ -35,6 +34,7 @@ from zenturio.record.schema_version import (
 )
 from zenturio.record.sql_names import REVISIONS
 from zenturio.record.sqlite import SQLite
+from zenturio.system.file_systems import sync_path
 
 _log = logging.getLogger(__name__)
 
@@ -137,7 +137,7 @@ def _upgrade_file(kind: SQLite, store: ArtifactStore, patience: float) -> Path:
         target.replace(path)
         REPLACED()
         _log.info("%s is upgraded; the file of before is %s", path, copy)
-        _sync(path.parent)
+        sync_path(path.parent)
     return copy
 
 
@@ -186,7 +186,7 @@ def _keep_copy(kind: SQLite, revision: str) -> Path:
     copy = kind.path.with_name(_first_free(every, kind.path.parent))
     part = copy.with_name(f"{copy.name}.part")
     kind.copy(part)
-    _sync(part)
+    sync_path(part)
     part.replace(copy)
     COPIED()
     return copy
@@ -226,14 +226,6 @@ def _checkpoint(old: Database, kind: SQLite) -> None:
             f"{kind.location} is being read by another process",
             hint="let it end, and upgrade again",
         )
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 # Servers
@@ -403,7 +395,7 @@ def _close_file(target: SQLite, new: Database) -> None:
         connection.execute("PRAGMA journal_mode = DELETE")
     finally:
         connection.close()
-    _sync(target.path)
+    sync_path(target.path)
 
 
 def _forget(old: Database, target: DatabaseDialect) -> None:

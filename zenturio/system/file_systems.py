@@ -124,7 +124,7 @@ def sync_files(folder: Path, paths: Sequence[Path]) -> None:
             above = {parent for path in paths for parent in path.parents}
             folders = sorted((f for f in above if f.is_relative_to(folder)), reverse=True)
             for path in (*dict.fromkeys(paths), *folders):
-                _sync_one(path)
+                sync_path(path)
             return
         begun = time.monotonic()
         sync(handle)
@@ -134,7 +134,8 @@ def sync_files(folder: Path, paths: Sequence[Path]) -> None:
         os.close(handle)
 
 
-def _sync_one(path: Path) -> None:
+def sync_path(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(handle)
