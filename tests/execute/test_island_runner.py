@@ -17,6 +17,10 @@ from zenturio.execute.island_runner import PlaceRunner
 from zenturio.execute.places import open_place
 from zenturio.experiment import Artifact, Outcome
 from zenturio.schedule.commands import PlanRequest
+from zenturio.schedule.generators.generator import instance_of
+from zenturio.schedule.model.problem import Problem
+from zenturio.schedule.static.genetic import decoding_problem_of
+from zenturio.schedule.static.islands import EvolutionSettings, Island
 
 FLOW = "layered:tasks=20,machines=3,ccr=2,seed=1"
 
@@ -99,12 +103,15 @@ def zipped(members):
     return file.getvalue()
 
 
-def changed(name, change):
+def changed(change=lambda arrays: None, **more):
+    """The island that was sent, with *more* arrays, as *change* leaves them."""
+
     def content(sent):
-        arrays = dict(np.load(io.BytesIO(sent)))
-        change(arrays[name])
+        arrays = {**np.load(io.BytesIO(sent)), "processor_seconds": np.array(0.1)}
+        arrays |= {name: np.asarray(value) for name, value in more.items()}
+        change(arrays)
         file = io.BytesIO()
-        np.savez(file, **arrays, processor_seconds=np.array(0.1))
+        np.savez(file, **arrays)
         return file.getvalue()
 
     return content
@@ -116,25 +123,69 @@ def refusal(tmp_path, status, content):
             islands=PlaceRunner(Returns(tmp_path, status, content), "lab")
         )
     assert not list(tmp_path.iterdir())
-    return str(raised.value)
+    return str(raised.value).splitlines()[0]
 
 
 def test_an_island_that_fails_is_told_with_its_host(tmp_path):
     assert "an island failed at lab (far): exit 1" in refusal(tmp_path, "failed", lambda sent: sent)
 
 
-def test_what_comes_back_is_checked_before_compiled_code_follows_it(tmp_path):
-    wrong = "an island came back that is not the one that was sent"
-    assert "no island" in refusal(tmp_path, "ok", lambda _sent: b"nothing")
-    for name, number in (("genes", 3), ("genes", -2), ("orders", 20), ("orders", 1)):
-        assert wrong in refusal(
-            tmp_path, "ok", changed(name, lambda array, n=number: array.fill(n))
-        )
-    assert "no island" in refusal(tmp_path, "ok", lambda sent: sent)  # it does not say how long
+@pytest.mark.parametrize(
+    ("name", "number", "reason"),
+    [
+        ("genes", 3, "a gene names no processor"),
+        ("genes", -2, "a gene names no processor"),
+        ("orders", 20, "an order of tasks is not a permutation"),
+        ("orders", 1, "an order of tasks is not a permutation"),
+        ("scores", np.nan, "a score is not a finite number from 0 up"),
+        ("scores", np.inf, "a score is not a finite number from 0 up"),
+        ("scores", -1, "a score is not a finite number from 0 up"),
+        ("evaluations", -5, "evaluations went from 0 to -5"),
+        ("evaluations", 2**62, f"evaluations went from 0 to {2**62}"),
+        ("evaluations", 0, "it was not evaluated"),
+        ("children", -1, "children went from 0 to -1"),
+        ("found", 2**62, f"found went from 0 to {2**62}"),
+        ("processor_seconds", np.nan, "it took nan processor seconds"),
+        ("processor_seconds", np.inf, "it took inf processor seconds"),
+        ("processor_seconds", -0.5, "it took -0.5 processor seconds"),
+    ],
+)
+def test_what_comes_back_is_checked_before_compiled_code_follows_it(tmp_path, name, number, reason):
+    def change(arrays):
+        arrays["scores"].fill(1.0)
+        arrays[name][...] = number
+
+    returned = changed(change, evaluations=np.int64(200))
+    assert refusal(tmp_path, "ok", returned) == f"lab (far) returned an invalid island: {reason}"
+
+
+def test_other_arrays_than_those_of_the_island_are_refused(tmp_path):
+    wrong = "lab (far) returned an invalid island: "
+    assert wrong in refusal(tmp_path, "ok", lambda _sent: b"nothing")
+    seconds = refusal(tmp_path, "ok", lambda sent: sent)
+    assert seconds == wrong + "its processor seconds are missing"
+    for change in (
+        changed(genes=np.zeros((1, 1), np.int32)),
+        changed(evaluations=200.0),
+        changed(lambda arrays: arrays.pop("found")),
+    ):
+        assert refusal(tmp_path, "ok", change) == wrong + "its arrays are not those of this island"
+
+
+def test_counts_of_an_island_do_not_fall():
+    problem = instance_of(FLOW)
+    case = decoding_problem_of(Problem.of(problem.workflow, problem.platform))
+    orders, genes = np.tile(np.arange(20, dtype=np.uint32), (2, 1)), np.zeros((2, 20), np.int32)
+    island = Island(case, orders, genes, EvolutionSettings(0, 0.0, 0.0), 0)
+    island._scores.fill(1.0)
+    island.evaluations = 200
+    with pytest.raises(ValueError, match="evaluations went from 200 to 199"):
+        island.restore({**island.state(), "evaluations": np.int64(199)})
+    island.restore(island.state())
 
 
 def test_a_damaged_file_is_no_island(tmp_path):
-    whole = changed("genes", np.copy)
+    whole = changed()
     header = io.BytesIO()
     large = {"descr": "<f8", "fortran_order": False, "shape": (2**50,)}
     np.lib.format.write_array_header_1_0(header, large)
@@ -143,7 +194,7 @@ def test_a_damaged_file_is_no_island(tmp_path):
         lambda _sent: zipped({"genes.npy": header.getvalue()}),
         lambda _sent: zipped({"genes": b"no array"}),
     ):
-        assert "what came back from lab (far) is no island" in refusal(tmp_path, "ok", content)
+        assert "lab (far) returned an invalid island" in refusal(tmp_path, "ok", content)
 
 
 def test_only_islands_can_evolve_elsewhere(tmp_path):

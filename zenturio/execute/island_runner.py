@@ -46,7 +46,7 @@ class PlaceRunner:
     ) -> list[float]:
         """Let each island evolve there; return the processor seconds that each took.
 
-        PlaceError if an experiment fails, or what comes back is no island.
+        PlaceError if an experiment fails, or returns an invalid island.
         """
         experiments = [
             self._experiment(island, end, seconds)
@@ -93,16 +93,33 @@ class PlaceRunner:
                     f"zen places check {self._name}",
                 )
             try:
-                state = arrays_of(files[0])
-                island.restore(state)
-                return float(state["processor_seconds"])
-            except (OSError, ValueError, KeyError, TypeError) as error:
-                raise PlaceError(f"what came back from {where} is no island: {error}") from error
+                return _restore(island, arrays_of(files[0]))
+            except (OSError, ValueError) as error:
+                raise PlaceError(
+                    f"{where} returned an invalid island: {error}",
+                    hint="install the same version of zenturio there",
+                ) from error
         finally:
             for file in files:
                 with suppress(OSError):
                     file.unlink(missing_ok=True)
                     file.parent.rmdir()
+
+
+def _restore(island: Island, state: Mapping[str, Any]) -> float:
+    """Let *island* go on from the *state* that a place returned; return its processor seconds.
+
+    ValueError if the state is not that of an island that evolved.
+    """
+    seconds = state.get("processor_seconds")
+    if seconds is None or seconds.shape or seconds.dtype != np.float64:
+        raise ValueError("its processor seconds are missing")
+    if not (np.isfinite(seconds) and seconds >= 0):
+        raise ValueError(f"it took {seconds} processor seconds")
+    island.restore(state)
+    if not island.evaluations:
+        raise ValueError("it was not evaluated")
+    return float(seconds)
 
 
 def bytes_of(arrays: Mapping[str, Any]) -> bytes:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from zenturio.errors import PlaceError
 from zenturio.system.machine import usable_cores
 
 if TYPE_CHECKING:
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
 
 TASKS_PER_SLICE = 1_000_000
 """Tasks placed between two checks of the clock and for an interrupt."""
+MAX_STEP_EVALUATIONS = 1 << 40
+"""More than a step can make: at a microsecond each, they take 12 days."""
 _STATE = ("orders", "genes", "scores", "random")
 _COUNTS = ("evaluations", "children", "found")
 _PARTS = ("forth", "back", "capacities")
@@ -124,26 +125,33 @@ class Island:
         return dict(zip(_STATE, arrays, strict=True)) | counts
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from *state*; PlaceError if it cannot be that of this island."""
-        here = self.state()
-        is_alike = here.keys() <= state.keys() and all(
-            np.shape(state[name]) == np.shape(value) and state[name].dtype == value.dtype
-            for name, value in here.items()
-        )
-        # Compiled code follows these numbers without looking.
-        processors = self.case.forth.pace.shape[1]
-        if (
-            not is_alike
-            or (np.sort(state["orders"], axis=1) != np.arange(state["orders"].shape[1])).any()
-            or not (-1 <= state["genes"].min(initial=-1) <= state["genes"].max(initial=-1))
-            or state["genes"].max(initial=-1) >= processors
-        ):
-            raise PlaceError(
-                "an island came back that is not the one that was sent",
-                hint="the same version of zenturio has to be installed there",
-            )
+        """Go on from *state*; ValueError if this island cannot have come to it."""
+        self._check(state)
         self._orders, self._genes, self._scores, self._state = (state[name] for name in _STATE)
         self.evaluations, self.children, self.found = (int(state[name]) for name in _COUNTS)
+
+    def _check(self, state: Mapping[str, Any]) -> None:
+        # Compiled code does not check array bounds, so nothing else may reach it.
+        here = self.state()
+        if not here.keys() <= state.keys() or any(
+            np.shape(state[name]) != np.shape(value) or state[name].dtype != value.dtype
+            for name, value in here.items()
+        ):
+            raise ValueError("its arrays are not those of this island")
+        orders, genes = state["orders"], state["genes"]
+        processors = self.case.forth.pace.shape[1]
+        if (np.sort(orders, axis=1) != np.arange(orders.shape[1])).any():
+            raise ValueError("an order of tasks is not a permutation")
+        if (genes < -1).any() or (genes >= processors).any():
+            raise ValueError("a gene names no processor")
+        for name in _COUNTS:
+            low = getattr(self, name)
+            if not low <= state[name] <= low + MAX_STEP_EVALUATIONS:
+                raise ValueError(f"{name} went from {low} to {state[name]}")
+        # Before the first evaluation, scores are not set.
+        scores = state["scores"]
+        if state["evaluations"] and not (np.isfinite(scores) & (scores >= 0)).all():
+            raise ValueError("a score is not a finite number from 0 up")
 
 
 def case_as_arrays(case: DecodingProblem) -> dict[str, Any]:
