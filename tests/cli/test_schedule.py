@@ -86,6 +86,7 @@ def test_an_objective_is_a_metric_that_the_algorithm_can_aim_at(folder):
     ("options", "message"),
     [
         (["--islands-on", "simulate"], "simulate runs no commands"),
+        (["--islands-on", "played"], "played runs no commands"),
         (["--islands-on", "local", "--algorithm", "heft"], "heft has no islands"),
         (
             ["--algorithm", "ga:islands=2", "--objective", "cost"],
@@ -94,6 +95,7 @@ def test_an_objective_is_a_metric_that_the_algorithm_can_aim_at(folder):
     ],
 )
 def test_islands_that_would_not_evolve_are_refused(folder, options, message):
+    (folder / "zenturio.toml").write_text('[places.played]\nkind = "simulate"\n')
     said = zen("schedule", "flow.json", "--on", "identical:2", *options, cwd=folder, code=2)
     assert message in said.err
 

@@ -179,21 +179,23 @@ def schedule(
 
 @contextmanager
 def _island_runner(place: str) -> "Iterator[IslandRunner | None]":
-    """The runner of islands at *place*; None without one."""
+    """Open *place* and yield a runner of islands there; yield None without a place."""
     if not place:
         yield None
         return
     from zenturio.errors import InputError
     from zenturio.execute.island_runner import PlaceRunner
-    from zenturio.execute.places import open_place
+    from zenturio.execute.places import find_place, open_named
     from zenturio.record.open import FOLDER, project_folder
 
-    if place.partition(":")[0] == "simulate":
+    folder = project_folder() / FOLDER
+    place_spec = find_place(place, folder.absolute().parent)
+    if not place_spec.runs_commands:
         raise InputError(
-            "--islands-on: simulate runs no commands",
+            f"--islands-on: {place} runs no commands",
             hint="name a place that does, such as local; see zen places",
         )
-    with open_place(place, project_folder() / FOLDER) as executor:
+    with open_named(place_spec, folder) as executor:
         yield PlaceRunner(executor, place)
 
 

@@ -80,6 +80,11 @@ class NamedPlace:
         """Return the plug-in's class."""
         return plugins.load("places", self.kind)
 
+    @property
+    def runs_commands(self) -> bool:
+        """Whether it runs the commands of experiments, as all but a simulation do."""
+        return bool(getattr(self.load(), "commands", True))
+
     def settings(self) -> tuple[Setting, ...]:
         """Return what can be set."""
         return described(getattr(self.load(), "Options", NoSettings))
@@ -252,7 +257,7 @@ def probe_place(
         count = f"{place.slots} slot{'s' if place.slots > 1 else ''}"
         yield ProbeFinding(True, f"it opened in {monotonic() - begun:.1f} s and has {count}")
         yield from _check_place(place)
-        if getattr(place_spec.load(), "commands", True):
+        if place_spec.runs_commands:
             yield from _run_probe(place)
         else:
             yield ProbeFinding(True, "it runs no commands of users: there is nothing to probe")
