@@ -66,14 +66,9 @@ def planned(runner: IslandRunner, islands: int, options: argparse.Namespace) -> 
 
 @contextmanager
 def two_hosts(folder: Path) -> Iterator[str]:
-    """Start two servers that have this zenturio on their PATH; yield the file that lists them."""
+    """Start two servers that have this zenturio; yield the file that lists them."""
     os.environ["ZENTURIO_TRUST"] = "1"  # the file names the options of ssh
-    with Testbed(folder / "sshd", ["one", "two"]) as testbed:
-        for server in testbed.servers.values():
-            server.kill()
-            config, here = server.folder / "sshd_config", f"PATH={Path(sys.executable).parent}:"
-            config.write_text(config.read_text().replace("PATH=", here))
-            server.start()
+    with Testbed(folder / "sshd", ["one", "two"], has_zenturio=True) as testbed:
         machines = {name: {"slots": 1, "speed": 1.0} for name in testbed.servers}
         yield str(testbed.write(folder / "hosts.toml", {"connect": 60}, **machines))
 

@@ -37,14 +37,14 @@ def _toml(value):
 class Server:
     """One sshd, and all that was logged in to it."""
 
-    def __init__(self, folder, name, authorized):
+    def __init__(self, folder, name, authorized, python):
         self.name = name
         self.folder = folder / name
         self.folder.mkdir()
         self.public = _key(self.folder / "host_key")
         (self.folder / "authorized_keys").write_text(authorized + "\n")
         self.port = free_port()
-        path = os.pathsep.join([str(Path(sys.executable).resolve().parent), "/usr/bin", "/bin"])
+        path = os.pathsep.join([str(python.parent), "/usr/bin", "/bin"])
         (self.folder / "sshd_config").write_text(
             f"""
 ListenAddress 127.0.0.1
@@ -119,13 +119,18 @@ class Testbed:
 
     __test__ = False
 
-    def __init__(self, folder, names):
+    def __init__(self, folder, names, *, has_zenturio=False):
+        """Start a server for each of *names*, whose Python has only the standard library.
+
+        With *has_zenturio* it is that of this environment.
+        """
+        python = Path(sys.executable) if has_zenturio else Path(sys.executable).resolve()
         if os.geteuid() == 0:
             _EMPTY.mkdir(exist_ok=True, mode=0o755)  # sshd wants it, whatever its configuration
         self.folder = Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         authorized = _key(self.folder / "key")
-        self.servers = {name: Server(self.folder, name, authorized) for name in names}
+        self.servers = {name: Server(self.folder, name, authorized, python) for name in names}
         known = [f"[127.0.0.1]:{s.port} {s.public}\n" for s in self.servers.values()]
         (self.folder / "known_hosts").write_text("".join(known))
         entries = [

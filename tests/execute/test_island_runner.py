@@ -1,10 +1,8 @@
 """Islands of a genetic search at a place: the same plan as in threads."""
 
 import io
-import sys
 import zipfile
 from concurrent.futures import Future
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -54,14 +52,8 @@ def test_islands_at_a_place_find_the_same_plan_as_on_cores(tmp_path):
 def test_islands_on_hosts_find_the_same_plan_as_on_cores(tmp_path):
     needs("ssh", SSHD)
     asked = request(evaluations=600, islands=2, exchanges=2)
-    with Testbed(tmp_path, ["one", "two"]) as bed:
-        machines = {name: {"slots": 1, "speed": 1.0} for name in ("one", "two")}
-        for server in bed.servers.values():  # they have this zenturio on their PATH
-            server.kill()
-            config = server.folder / "sshd_config"
-            here = f"SetEnv PATH={Path(sys.executable).parent}:"
-            config.write_text(config.read_text().replace("SetEnv PATH=", here))
-            server.start()
+    with Testbed(tmp_path, ["one", "two"], has_zenturio=True) as bed:
+        machines = {name: {"slots": 1, "speed": 1.0} for name in bed.servers}
         path = bed.write(tmp_path / "hosts.toml", {"connect": 60}, **machines)
         with Hosts(tmp_path / "zen", options=HostsSettings(str(path))) as place:
             plan = asked.plan(islands=PlaceRunner(place, "hosts.toml"))
