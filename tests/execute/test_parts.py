@@ -24,6 +24,7 @@ from zenturio.execute.spawn import CapturedStream
 from zenturio.experiment import ExperimentFile, Log, Step
 from zenturio.experiment.identity import content_digest
 from zenturio.system import processes
+from zenturio.testing.executor import until
 
 # Words
 
@@ -316,8 +317,7 @@ def test_processes_are_found_by_what_their_environment_holds():
     mark = f"ZEN_TEST={os.getpid()}/"
     with subprocess.Popen(["sleep", "99.2"], env={"A": "1", "ZEN_TEST": f"{os.getpid()}/x"}) as one:
         # The kernel lets the parent go on before the new environment can be read.
-        while one.pid not in list(processes.marked_processes(mark.encode())):
-            pass
+        until(lambda: one.pid in list(processes.marked_processes(mark.encode())))
         assert one.pid not in list(processes.marked_processes(b"EN_TEST="))
         processes.kill_marked(mark.encode())
         assert one.wait() == -9

@@ -170,7 +170,7 @@ def test_nothing_is_lost_where_makespans_are_not_refuted_one_by_one(flow, count)
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(i, marks=pytest.mark.slow) for i in range(1, 30))])  # fmt: skip
 @pytest.mark.parametrize("count", [2, 3])
-def test_nor_in_larger_graphs(seed, count):
+def test_nor_is_it_in_larger_graphs(seed, count):
     flow = instance_of(f"layered:tasks=16,ccr=0,layers=4,seed={seed}").workflow
     problem = Problem.of(flow, identical(count))
     assert without_skip(problem) == lower_bounds(problem)
