@@ -33,6 +33,7 @@ from zenturio.search.engine import SearchProblem as Wanted
 from zenturio.search.ga import Ga, GaSettings
 from zenturio.search.objective import Directions
 from zenturio.space import Space
+from zenturio.testing.executor import until
 
 QUICK = {
     "anneal": {"evaluations": 300},
@@ -169,6 +170,28 @@ def test_islands_find_the_same_plan_on_any_number_of_cores(islands, monkeypatch)
     assert 600 <= notes["evaluations"] <= 600 + 60 * islands
     assert 1 < notes["speedup_predicted"] <= islands
     assert plans[0].makespan <= make("heft").plan(problem).makespan
+
+
+class Recorded:
+    """An island that fails if it is the first, and otherwise evolves until it is cancelled."""
+
+    def __init__(self, fails, evolving):
+        self._fails, self._evolving, self.is_cancelled = fails, evolving, False
+
+    def evolve(self, _until, _seconds):
+        self._evolving.append(self)
+        if self._fails:
+            raise KeyboardInterrupt
+        until(lambda: self.is_cancelled)
+
+
+def test_no_island_begins_after_an_interrupt(monkeypatch):
+    monkeypatch.setattr(islands_module, "usable_cores", lambda: 1)
+    evolving = []
+    islands = [Recorded(i == 0, evolving) for i in range(3)]
+    with pytest.raises(KeyboardInterrupt):
+        ThreadRunner().evolve(islands, [9] * 3, 9.0)
+    assert islands[2] not in evolving
 
 
 def test_islands_exchange_their_best_plans():

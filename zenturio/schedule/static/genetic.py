@@ -41,8 +41,6 @@ from zenturio.schedule.static.metric_search import MetricSearch
 from zenturio.settings.schema import setting
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from zenturio.schedule.kernels.genetic import DecodingProblem, GeneCoding
     from zenturio.search.kernels.genetic_search import Rules
 
@@ -327,6 +325,7 @@ class GeneticScheduler:
             count = max(limit // (settings.islands * settings.exchanges), 1)
         if self.island_runner is None or settings.seconds is None:
             return count, inf
+        # A step that evolves for less time than it takes to start is not worth its start.
         share = max(left / max(settings.exchanges - steps, 1), 2 * start_up)
         return (count if limit < _UNLIMITED else limit), min(share, left) - start_up
 

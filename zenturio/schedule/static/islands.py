@@ -206,7 +206,9 @@ class ThreadRunner:
             futures = [pool.submit(island.evolve, end, seconds) for island, end in pairs]
             try:
                 return [future.result() for future in futures]
-            finally:  # after an interrupt, no thread goes on to its end
+            finally:  # after an interrupt, no island begins, and none goes on to its end
+                for future in futures:
+                    future.cancel()
                 for island in islands:
                     island.is_cancelled = any(not future.done() for future in futures)
 
