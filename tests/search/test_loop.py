@@ -79,6 +79,19 @@ def test_the_budget_is_spent_exactly(budget, slots):
     assert len(trials) == min(budget, SPACE.size)
 
 
+def test_a_search_is_over_with_the_last_trial_of_its_budget():
+    loop = piloted(budget=2)
+    first, last = loop.ask(2)
+    loop.tell(*_evaluated(first))
+    assert not loop.stop_reason
+    loop.tell(*_evaluated(last))
+    assert (loop.is_over, loop.stop_reason) == (True, "budget")
+
+
+def _evaluated(trial):
+    return trial.number, cost(trial.point)
+
+
 def test_what_is_known_is_told_and_not_tried():
     whole = list(drive(piloted(budget=50), cost))
     known = {trial.point: trial.scores for trial in whole[:30]}

@@ -334,6 +334,8 @@ class SearchLoop:
                 self._close("target")
         if self._patience is not None and len(self.trials) - self._improved_at >= self._patience:
             self._close("stall")
+        if not self.stop_reason and len(self.trials) == self._budget.trials:
+            self.stop_reason = "budget"
 
     def _compare(self, trial: Trial) -> bool:
         """Return whether *trial* is an improvement, and keep it if it is the best."""

@@ -90,14 +90,13 @@ class Optimization:
         self._loop = SearchLoop(
             searcher, ordering, limits, stop_rules, known=scores, ordered=ordered
         )
-        self._search_trials = limits.trials
         self._confirmation = Confirmation(confirm, ordering) if confirm else None
-        self._unasked: deque[Point] = deque()
-        """Points that the confirmation measures next."""
+        self._points_to_confirm: deque[Point] = deque()
+        """The rest of a round of the confirmation."""
         self._confirming: set[int] = set()
-        """The numbers of trials that measure a point again."""
+        """The numbers of pending trials that measure a point again."""
         self._pending: dict[int, PendingTrial] = {}
-        self._asked = 0
+        self._trial_count = 0
         self._events: list[list[Any]] = []
         """What was asked (number, values) and told (number, scores), in this order."""
 
@@ -106,7 +105,7 @@ class Optimization:
 
         InputError if the search is over, or the engine waits for pending trials.
         """
-        trials = self._loop.ask(1) or self._ask_again()
+        trials = self._loop.ask(1) or self._ask_to_confirm()
         if not trials and self._loop.stop_reason and not self._pending:
             raise InputError(f"the search is over: {self._loop.stop_reason}", hint="see is_over")
         if not trials:
@@ -116,7 +115,7 @@ class Optimization:
             )
         (trial,) = trials
         self._pending[trial.number] = trial
-        self._asked += 1
+        self._trial_count += 1
         self._events.append([trial.number, self._values(trial.point)])
         return trial
 
@@ -135,19 +134,19 @@ class Optimization:
         else:
             self._loop.tell(trial.number, values)
 
-    def _ask_again(self) -> list[PendingTrial]:
+    def _ask_to_confirm(self) -> list[PendingTrial]:
         """Return a leading point that is to be measured again, if the search itself is over."""
-        if not self._has_to_confirm():
+        self._fill_points_to_confirm()
+        if not self._points_to_confirm:
             return []
-        self._confirming.add(self._asked)
-        return [PendingTrial(self._asked, self._unasked.popleft())]
+        self._confirming.add(self._trial_count)
+        return [PendingTrial(self._trial_count, self._points_to_confirm.popleft())]
 
-    def _has_to_confirm(self) -> bool:
-        """Return whether a leading point can be measured again now."""
-        if self._confirmation and not self._unasked and self._loop.is_over:
+    def _fill_points_to_confirm(self) -> None:
+        """Begin the next round of the confirmation, if the last one is complete."""
+        if self._confirmation and not self._points_to_confirm and self._loop.is_over:
             trials = [*self._loop.known_trials, *self._loop.trials]
-            self._unasked += [point for point, _ in self._confirmation.next_round(trials)]
-        return bool(self._unasked)
+            self._points_to_confirm += [point for point, _ in self._confirmation.next_round(trials)]
 
     @property
     def pending(self) -> list[PendingTrial]:
@@ -157,10 +156,8 @@ class Optimization:
     @property
     def is_over(self) -> bool:
         """Whether the budget is spent, a rule ended the search, or ``ask`` had no more points."""
-        limit = self._search_trials
-        if limit is not None and len(self._loop.trials) >= limit:
-            self._loop.ask(1)  # it is over: it knows when it is asked
-        return self._loop.is_over and not self._confirming and not self._has_to_confirm()
+        self._fill_points_to_confirm()
+        return self._loop.is_over and not self._confirming and not self._points_to_confirm
 
     @property
     def trials(self) -> Sequence[Trial]:
