@@ -71,19 +71,23 @@ def test_a_limit_of_time_counts_the_start_of_each_step(tmp_path):
 class Returns:
     """A place where each experiment ends as it is told."""
 
-    slots = 1
+    slots = 2
 
     def __init__(self, folder, status, content):
-        self._file, self._status, self._content = folder / "kept" / "0", status, content
+        self._folder, self._status, self._content = folder, status, content
 
     def submit(self, experiment):
         future = Future()
         sent = {file.path: file.content for file in experiment.files}
-        self._file.parent.mkdir()
-        self._file.write_bytes(self._content(sent["island.npz"]))
-        kept = Artifact("evolved.npz", 1, "", self._file)
-        outcome = Outcome(experiment.digest, self._status, "exit 1", host="far", artifacts=(kept,))
-        future.set_result(outcome)
+        artifacts = ()
+        if (content := self._content(sent["island.npz"])) is not None:
+            file = self._folder / experiment.digest / "0"
+            file.parent.mkdir()
+            file.write_bytes(content)
+            artifacts = (Artifact("evolved.npz", 1, "", file),)
+        future.set_result(
+            Outcome(experiment.digest, self._status, "exit 1", host="far", artifacts=artifacts)
+        )
         return future
 
 
@@ -95,7 +99,7 @@ def zipped(members):
     return file.getvalue()
 
 
-def changed(change=lambda arrays: None, **more):
+def changed(change=lambda arrays: None, save=np.savez, **more):
     """The island that was sent, with *more* arrays, as *change* leaves them."""
 
     def content(sent):
@@ -103,7 +107,7 @@ def changed(change=lambda arrays: None, **more):
         arrays |= {name: np.asarray(value) for name, value in more.items()}
         change(arrays)
         file = io.BytesIO()
-        np.savez(file, **arrays)
+        save(file, **arrays)
         return file.getvalue()
 
     return content
@@ -162,6 +166,49 @@ def test_other_arrays_than_those_of_the_island_are_refused(tmp_path):
         changed(lambda arrays: arrays.pop("found")),
     ):
         assert refusal(tmp_path, "ok", change) == wrong + "its arrays are not those of this island"
+
+
+def test_a_file_that_is_missing_or_too_large_is_refused(tmp_path):
+    wrong = "lab (far) returned an invalid island: "
+    assert refusal(tmp_path, "ok", lambda _sent: None) == wrong + "0 files instead of one"
+    compressed = changed(save=np.savez_compressed)
+    assert refusal(tmp_path, "ok", compressed) == wrong + "it is compressed"
+    padded = refusal(tmp_path, "ok", changed(padding=np.zeros(2**20)))
+    assert padded.startswith(wrong + "8,")
+
+
+def test_an_order_against_the_dependencies_is_refused(tmp_path):
+    def reverse(arrays):
+        arrays["orders"][-1] = arrays["orders"][-1][::-1].copy()
+
+    assert "an order has a task before one that it depends on" in refusal(
+        tmp_path, "ok", changed(reverse)
+    )
+
+
+def test_an_island_that_does_not_go_on_is_refused(tmp_path):
+    """The search waits for its evaluations: it would send the island again without end."""
+
+    def change(arrays):
+        arrays["scores"].fill(1e9)
+
+    message = refusal(tmp_path, "ok", changed(change, evaluations=np.int64(200)))
+    assert message.endswith("it stopped after 200 of 215 evaluations")
+
+
+def test_a_gene_of_a_processor_that_cannot_run_its_task_is_refused():
+    problem = instance_of(FLOW)
+    case = decoding_problem_of(Problem.of(problem.workflow, problem.platform))
+    fits = case.fits.copy()
+    fits[case.forth.row[7], 1] = False
+    orders = np.tile(np.arange(20, dtype=np.uint32), (2, 1))
+    genes = np.zeros((2, 20), np.int32)
+    island = Island(case._replace(fits=fits), orders, genes, EvolutionSettings(0, 0.0, 0.0), 0)
+    allowed, wrong = genes.copy(), genes.copy()
+    allowed[0, 7], allowed[1, 7], wrong[1, 7] = -1, 2, 1
+    island.restore({**island.state(), "genes": allowed})
+    with pytest.raises(ValueError, match="a gene names a processor that cannot run its task"):
+        island.restore({**island.state(), "genes": wrong})
 
 
 def test_counts_of_an_island_do_not_fall():

@@ -9,9 +9,11 @@ from __future__ import annotations
 import io
 import json
 import shlex
+import zipfile
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
-from math import isfinite
+from math import inf, isfinite
 from pathlib import Path
 from time import time_ns
 from typing import Any
@@ -29,6 +31,8 @@ from zenturio.schedule.static.islands import Island, case_as_arrays
 CASE, BEFORE, AFTER = "case.npz", "island.npz", "evolved.npz"
 """Files of a step: the problem, the island, and the island as it came out."""
 _TARGET = "zenturio.execute.island_step:evolve_island"
+_HEADER_BYTES = 2**16
+"""More than the headers of all arrays of an island take."""
 
 
 class PlaceRunner:
@@ -55,13 +59,14 @@ class PlaceRunner:
         futures = [self._place.submit(experiment) for experiment in experiments]
         try:
             outcomes = [future.result() for future in futures]
-        finally:
+            return [
+                self._receive(island, outcome, end, seconds)
+                for island, outcome, end in zip(islands, outcomes, until, strict=True)
+            ]
+        finally:  # also of islands that ended when another one failed
             for future in futures:
                 future.cancel()
-        return [
-            self._receive(island, outcome)
-            for island, outcome in zip(islands, outcomes, strict=True)
-        ]
+                self._discard(future)
 
     def _experiment(self, island: Island, until: int, seconds: float) -> Experiment:
         if self._case[0] is not island.case:  # islands of a search have the same
@@ -80,46 +85,56 @@ class PlaceRunner:
         recipe = Recipe(outputs=(AFTER,))
         return Experiment(digest, -1, self._number, {}, files, steps, {}, None, recipe)
 
-    def _receive(self, island: Island, outcome: Outcome) -> float:
+    def _receive(self, island: Island, outcome: Outcome, until: int, seconds: float) -> float:
+        where = f"{self._name} ({outcome.host})" if outcome.host else self._name
+        if outcome.status != "ok":
+            raise PlaceError(
+                f"an island failed at {where}: {outcome.cause or outcome.status}",
+                hint="zenturio with its extra schedule has to be installed there; "
+                f"zen places check {self._name}",
+            )
+        try:
+            return _restore(island, outcome, until, seconds)
+        except (OSError, ValueError) as error:
+            raise PlaceError(
+                f"{where} returned an invalid island: {error}",
+                hint="install the same version of zenturio there",
+            ) from error
+
+    def _discard(self, future: Future[Outcome]) -> None:
+        """Remove what is kept of an outcome: it is not recorded."""
+        if not future.done() or future.cancelled() or future.exception() is not None:
+            return
+        outcome = future.result()
         if isinstance(self._place, Resumable):
             self._place.forget(outcome.digest)
-        where = f"{self._name} ({outcome.host})" if outcome.host else self._name
-        files = [artifact.kept for artifact in outcome.artifacts]
-        try:
-            if outcome.status != "ok" or len(files) != 1:
-                raise PlaceError(
-                    f"an island failed at {where}: {outcome.cause or outcome.status}",
-                    hint="zenturio with its extra schedule has to be installed there; "
-                    f"zen places check {self._name}",
-                )
-            try:
-                return _restore(island, arrays_of(files[0]))
-            except (OSError, ValueError) as error:
-                raise PlaceError(
-                    f"{where} returned an invalid island: {error}",
-                    hint="install the same version of zenturio there",
-                ) from error
-        finally:
-            for file in files:
-                with suppress(OSError):
-                    file.unlink(missing_ok=True)
-                    file.parent.rmdir()
+        for artifact in outcome.artifacts:
+            with suppress(OSError):
+                artifact.kept.unlink(missing_ok=True)
+                artifact.kept.parent.rmdir()
 
 
-def _restore(island: Island, state: Mapping[str, Any]) -> float:
-    """Let *island* go on from the *state* that a place returned; return its processor seconds.
+def _restore(island: Island, outcome: Outcome, until: int, seconds: float) -> float:
+    """Let *island* go on from the state that a place returned; return its processor seconds.
 
-    ValueError if the state is not that of an island that evolved.
+    OSError or ValueError if that is not an island that evolved *until* then, or for *seconds*.
     """
-    seconds = state.get("processor_seconds")
-    if seconds is None or seconds.shape or seconds.dtype != np.float64:
+    if len(outcome.artifacts) != 1:
+        raise ValueError(f"{len(outcome.artifacts)} files instead of one")
+    most = sum(array.nbytes for array in island.state().values()) + _HEADER_BYTES
+    state = arrays_of(outcome.artifacts[0].kept, most)
+    took = state.get("processor_seconds")
+    if took is None or took.shape or took.dtype != np.float64:
         raise ValueError("its processor seconds are missing")
-    if not (np.isfinite(seconds) and seconds >= 0):
-        raise ValueError(f"it took {seconds} processor seconds")
+    if not (np.isfinite(took) and took >= 0):
+        raise ValueError(f"it took {took} processor seconds")
     island.restore(state)
     if not island.evaluations:
         raise ValueError("it was not evaluated")
-    return float(seconds)
+    # Otherwise the search, which waits for its evaluations, would send it again without end.
+    if island.evaluations < until and seconds == inf and island.best[0] > island.settings.bound:
+        raise ValueError(f"it stopped after {island.evaluations} of {until} evaluations")
+    return float(took)
 
 
 def bytes_of(arrays: Mapping[str, Any]) -> bytes:
@@ -129,15 +144,29 @@ def bytes_of(arrays: Mapping[str, Any]) -> bytes:
     return file.getvalue()
 
 
-def arrays_of(path: Path) -> dict[str, Any]:
-    """Return what :func:`bytes_of` wrote; ValueError or OSError if it is none."""
+def arrays_of(path: Path, most: float = inf) -> dict[str, Any]:
+    """Return what :func:`bytes_of` wrote; ValueError or OSError if it is none.
+
+    ValueError also if it has more than *most* bytes.
+    """
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = dict(file)
-    except OSError:
+        return _read_arrays(path, most)
+    except (OSError, ValueError):
         raise
     except Exception as error:  # of a damaged archive, zipfile and NumPy raise a dozen kinds
-        raise ValueError(f"{path.name}: {error}") from error
+        raise ValueError(f"its file is damaged: {error}") from error
+
+
+def _read_arrays(path: Path, most: float) -> dict[str, Any]:
+    size = path.stat().st_size
+    if size > most:
+        raise ValueError(f"{size:,} bytes are more than the {most:,} of this island")
+    with zipfile.ZipFile(path) as archive:
+        # Compressed arrays could be a thousand times as large as the file.
+        if any(member.compress_type for member in archive.infolist()):
+            raise ValueError("it is compressed")
+    with np.load(path, allow_pickle=False) as file:
+        arrays = dict(file)
     if not all(isinstance(array, np.ndarray) for array in arrays.values()):
-        raise ValueError(f"{path.name}: not only arrays")
+        raise ValueError("not only arrays")
     return arrays

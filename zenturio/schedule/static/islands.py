@@ -142,8 +142,12 @@ class Island:
         processors = self.case.forth.pace.shape[1]
         if (np.sort(orders, axis=1) != np.arange(orders.shape[1])).any():
             raise ValueError("an order of tasks is not a permutation")
+        if not self._keep_dependencies(orders):
+            raise ValueError("an order has a task before one that it depends on")
         if (genes < -1).any() or (genes >= processors).any():
             raise ValueError("a gene names no processor")
+        if not self._can_run(genes):
+            raise ValueError("a gene names a processor that cannot run its task")
         for name in _COUNTS:
             low = getattr(self, name)
             if not low <= state[name] <= low + MAX_STEP_EVALUATIONS:
@@ -152,6 +156,25 @@ class Island:
         scores = state["scores"]
         if state["evaluations"] and not (np.isfinite(scores) & (scores >= 0)).all():
             raise ValueError("a score is not a finite number from 0 up")
+
+    def _keep_dependencies(self, orders: NDArray[np.uint32]) -> bool:
+        """Return whether each of *orders*, which are permutations, is topological."""
+        starts, sources = self.case.forth.start, self.case.forth.parent
+        tasks = np.arange(orders.shape[1])
+        targets = np.repeat(tasks, np.diff(starts.astype(np.int64)))
+        position = np.empty_like(tasks)
+        for order in orders:
+            position[order] = tasks
+            if (position[sources] >= position[targets]).any():
+                return False
+        return True
+
+    def _can_run(self, genes: NDArray[np.int32]) -> bool:
+        """Return whether each group that *genes* place can run on its processor."""
+        groups = np.unique(self.case.group)
+        fits, chosen = self.case.fits[self.case.forth.row[groups]], genes[:, groups]
+        is_free = chosen < 0
+        return bool((is_free | fits[np.arange(len(groups)), np.where(is_free, 0, chosen)]).all())
 
 
 def case_as_arrays(case: DecodingProblem) -> dict[str, Any]:
