@@ -67,7 +67,17 @@ def test_a_run_that_finds_all_cached_names_metrics_that_were_added(tmp_path):
     zen("extract", "small", cwd=tmp_path)
     assert "new" not in zen("run", program.name, cwd=tmp_path).out
     program.write_text(computed.replace("-wtime", "-2 * wtime"))
-    assert "bend is new" in zen("run", program.name, cwd=tmp_path).out
+    out = zen("run", program.name, cwd=tmp_path).out
+    assert "new" not in out
+    assert (
+        "the definition of bend changed: cached results still have the earlier values; zen extract"
+        " small replaces them"
+    ) in out
+    zen("extract", "small", cwd=tmp_path)
+    assert "changed" not in zen("run", program.name, cwd=tmp_path).out
+    with opened_repository(str(tmp_path / ".zenturio" / "zenturio.db")) as repository:
+        metrics = [record.outcome.metrics for record in repository.records("small")]
+    assert {each["bend"] / each["wtime"] for each in metrics} == {-2.0}
 
 
 def test_what_was_measured_comes_back_as_it_was_as_often_as_it_is_asked_for():

@@ -172,20 +172,28 @@ def define_study(
 
 
 def new_metric_notes(study: str, notes: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
-    """Say which metrics of *notes* the results of a study have no value of, by its notes *before*.
+    """Say which metrics of *notes* are new or found in another way than by the notes *before*.
 
-    Nothing is known of studies that were run before this was noted.
+    Cached results lack these values. Nothing is known of studies that were run before this was
+    noted.
     """
     found, found_before = notes.get(METRICS, {}), before.get(METRICS)
     if found_before is None:
         return []
-    new = [name for name, how in found.items() if found_before.get(name) != how]
-    if not new:
-        return []
-    verb, noun = ("is", "it") if len(new) == 1 else ("are", "them")
-    names = ", ".join(new)
-    said = f"{names} {verb} new: cached results have no value of {noun}"
-    return [f"{said}; zen extract {study} finds {noun} in the recorded output"]
+    remarks = []
+    if new := [name for name in found if name not in found_before]:
+        verb, noun = ("is", "it") if len(new) == 1 else ("are", "them")
+        remarks.append(
+            f"{', '.join(new)} {verb} new: cached results have no value of {noun}; zen extract"
+            f" {study} finds {noun} in the recorded output"
+        )
+    if changed := [name for name, how in found.items() if found_before.get(name, how) != how]:
+        noun = "the definition" if len(changed) == 1 else "the definitions"
+        remarks.append(
+            f"{noun} of {', '.join(changed)} changed: cached results still have the earlier values;"
+            f" zen extract {study} replaces them"
+        )
+    return remarks
 
 
 def _sources(application: Application) -> dict[str, bytes]:
