@@ -56,7 +56,7 @@ RUN = {
     "seconds": "duration of the run",
     "interrupted": "whether somebody stopped it",
     "failures[]": FAILURES,
-    "best": "best point: `goal`, `value`, `at`, `repeat`, `confirmed`; null without an objective",
+    "best": "best point: `goal`, `value`, `at`, `repeat`, `confirmed`, `is_known`; null without an objective",
     "expected": "point of a search without repeats that a model expects to be the best, or that was"
     " `confirmed` by so many measurements: `goal`, expected `value`, `measured`, `at`, `scatter`,"
     " `is_share`; null otherwise",

@@ -131,11 +131,15 @@ def test_a_search_learns_from_what_another_study_of_the_same_program_knows(tmp_p
     first = zen(*command, 40, "--json", cwd=tmp_path, code=3).facts
     assert first["notes"] == []
     other = [*command, 20, "--name", "other"]
-    assert "starts with 40 points that are known" in zen(*other, "--dry-run", cwd=tmp_path).out
+    starts = (
+        "the search starts with 40 points that were measured before, by any study of this program"
+    )
+    assert starts in zen(*other, "--dry-run", cwd=tmp_path).out
     second = zen(*other, "--json", cwd=tmp_path, code=None).facts
-    assert second["notes"] == ["the search starts with 40 points that are known"]
+    assert second["notes"] == [starts]
     assert (second["known"], second["ok"] + second["failed"]) == (0, 20)
     assert second["best"]["value"] >= first["best"]["value"]
+    assert second["best"]["is_known"] == (second["best"]["value"] == first["best"]["value"])
     tried = {row[0] for row in trials(tmp_path)}
     assert not tried & {row[0] for row in trials(tmp_path, "other")}
     again = zen(*other, "--json", cwd=tmp_path, code=None).facts

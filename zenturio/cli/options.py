@@ -166,8 +166,8 @@ Design = Annotated[
     str,
     typer.Option(
         metavar="KIND:N",
-        help="Use the points of a design: lhs:200, sobol:256, saltelli:128 or morris:10 for zen"
-        " sensitivity, covering:2 for all pairs of values.",
+        help="Run the points of a design: lhs:200, sobol:256, saltelli:128, morris:10 (these four"
+        " suit zen sensitivity), or covering:2, which has each pair of values at least once.",
     ),
 ]
 Seed = Annotated[int, typer.Option(help="Random seed of --sample, --design and --search.")]
@@ -209,6 +209,8 @@ MachineKind = Annotated[
 ]
 EachMachine = Annotated[
     bool,
-    typer.Option("--each-machine", help="Measure everything on each kind of machine of the place."),
+    typer.Option(
+        "--each-machine", help="Run each experiment once on every kind of machine of the place."
+    ),
 ]
 Name = Annotated[str | None, typer.Option(help="Name of the study; default: that of the file.")]

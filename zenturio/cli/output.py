@@ -343,6 +343,7 @@ def values_text(values: Mapping[str, object]) -> str:
 def best_text(best: "BestPoint", study: str, db: str | None) -> str:
     """Say which point of a run is the best one, and by what."""
     text = f"{best.goal} = {number(best.value, 6)} at {values_text(best.at)}"
+    text += " (measured before this search)" if best.is_known else ""
     if best.confirmed:
         return f"confirmed best: {text}, {_confirmed_by(best.confirmed)}"
     ranked = command_to_type("best", study, db=db)

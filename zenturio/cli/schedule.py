@@ -119,7 +119,7 @@ def schedule(
 ) -> None:
     """Plan which task of a workflow runs where and when.
 
-    Prints the metrics of the plan, and a chart of the busy processors over time.
+    The output is the metrics of the plan and a chart of the busy processors over time.
 
     With --islands-on, the populations of ga evolve at a place, such as the hosts of a file, and
     exchange their best plans. Each step between two exchanges is an experiment at that place. Use

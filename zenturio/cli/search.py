@@ -86,10 +86,10 @@ def best(
     or by the aggregate that --agg names; separately for each kind of machine. "from" and "to" are
     the 95% interval of a median, which needs six repeats, or intervals of means that hold jointly
     for all points, shown with the standard deviation. Points that may be as good as the best are
-    listed. For a search without repeats whose results scatter, the point that a model of all points
-    predicts to be the best is also listed. The column "used" counts repeats with a value of the
-    objective, "ok" those that succeeded, "tried" those that finished. For several objectives, the
-    Pareto front is shown.
+    listed. If a search had no repeats and its results are noisy, the point that a model of all
+    results expects to be the best is listed, too. The column "used" counts repeats with a value of
+    the objective, "ok" those that succeeded, "tried" those that finished. For several objectives,
+    the Pareto front is shown.
 
     Examples: zen best matmul -n 5; zen best matmul --where 'threads <= 8'
     """

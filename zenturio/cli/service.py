@@ -397,7 +397,7 @@ def missing(error: ModuleNotFoundError) -> Exception:
 
     if error.name and error.name.partition(".")[0] in ("starlette", "uvicorn", "anyio"):
         return PlaceError(
-            f"the portal needs {error.name}, which is not installed",
+            f"the portal needs the extra 'portal': {error.name} is not installed",
             hint=extra_hint("portal"),
         )
     return error

@@ -254,6 +254,8 @@ class BestPoint:
     """Of how many measurements the value is the mean, which were made when the search was over."""
     objectives: int = 1
     """How many objectives there are: the point is the best by the first of them."""
+    is_known: bool = False
+    """Whether it was measured before the search, perhaps by another study of the program."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -532,7 +532,10 @@ class SearchSource:
             return BestPoint(goal, fmean(fresh_scores), dict(point), confirmed=len(fresh_scores))
         if trial is None:
             return None
-        return BestPoint(goal, trial.scores[0], dict(trial.point), objectives=len(self._goals))
+        is_known = any(trial is known for known in self.loop.known_trials)
+        return BestPoint(
+            goal, trial.scores[0], dict(trial.point), objectives=len(self._goals), is_known=is_known
+        )
 
     @property
     def expected(self) -> ExpectedPoint | None:
@@ -1026,8 +1029,9 @@ def known_notes(search: SearchSpec, known: Mapping[Point, Scores]) -> tuple[str,
     """Return what is said of the results that a search begins with."""
     notes = []
     if known:
-        verb = "is" if len(known) == 1 else "are"
-        notes.append(f"the search starts with {amount(len(known), 'point')} that {verb} known")
+        verb = "was" if len(known) == 1 else "were"
+        known_points = f"{amount(len(known), 'point')} that {verb} measured before"
+        notes.append(f"the search starts with {known_points}, by any study of this program")
     if search.replay:
         count = amount(len(search.followed), "result")
         notes.append(f"the search takes {count} in the order of arrival of {search.replay}")
