@@ -53,6 +53,7 @@ RUN = {
     "failed": "experiments that failed",
     "wrong": "those of the failed whose result a VERIFY refuses",
     "unfinished": "experiments that did not finish",
+    "skipped": "those of them that --only does not run",
     "seconds": "duration of the run",
     "interrupted": "whether somebody stopped it",
     "failures[]": FAILURES,

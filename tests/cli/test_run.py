@@ -32,6 +32,16 @@ def test_a_study_runs_to_its_end_and_says_what_it_did(study):
     assert study.read_text() == SMALL
 
 
+def test_what_a_run_of_failures_leaves_is_not_to_be_repeated(study):
+    zen("run", study.name, "--limit", 2, "-j", 2, cwd=study.parent)
+    told = zen("run", study.name, "--only", "failed", "-j", 2, cwd=study.parent)
+    assert "0 failed, 2 cached, 5 without a result, which --only missing runs\n" in (
+        told.out.replace("0 ok,", "0 ok, 0 failed,")
+    )
+    facts = zen("run", study.name, "--only", "failed", "--json", cwd=study.parent).facts
+    assert (facts["unfinished"], facts["skipped"]) == (5, 5)
+
+
 def test_one_point_is_announced_in_the_singular(tmp_path):
     (tmp_path / "a.sh").write_text('#ZEN$ RUN "sh a.sh"\n#ZEN$ PARAM n = { 1 }\nn=1\n')
     told = zen("run", "a.sh", "--dry-run", "-j", 2, cwd=tmp_path)
@@ -246,7 +256,9 @@ FAULTY = """#ZEN$ PARAM n = { 1:400 }
 def test_a_study_in_which_nothing_can_succeed_stops_after_its_first_experiments(tmp_path):
     (tmp_path / "in.x").write_text(FAULTY)
     told = zen("run", "in.x", "-j", 1, cwd=tmp_path, code=3)
-    assert "experiments failed: metric missing: d, t; --go-on runs" in told.err
+    assert (
+        "experiments failed: metric missing: d, t; --go-on (in Python: go_on=True) runs" in told.err
+    )
     few = ("run", "in.x", "-P", "n = { 1:12 }", "--json")
     failed = zen(*few, "--go-on", cwd=tmp_path, code=3).facts
     assert failed["unfinished"] == 0

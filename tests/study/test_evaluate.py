@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import zenturio as zen
 from record.reference import ReferenceRepository
 from zenturio.errors import ConflictError, InputError, RecordError
 from zenturio.experiment import ExperimentFunction, Missing
@@ -108,6 +109,29 @@ def test_failures_are_grouped_by_their_cause(repository):
     (failures,) = summary.failures
     assert (failures.cause, failures.count) == ("ValueError", 4)
     assert failures.values["n"] in (3, 4)
+
+
+def test_a_function_that_always_fails_is_not_called_for_all_points(repository):
+    calls = []
+
+    def broken(n):
+        calls.append(n)
+        raise ValueError(str(n % 2))
+
+    space = zen.Space(n=range(5000))
+    summary = zen.run(broken, space, name="b", db=repository).summary
+    assert summary.unfinished > 0
+    assert summary.remarks[0].startswith("stopped, because the first ")
+    assert "go_on=True" in summary.remarks[0]
+    stopped = len(calls)
+    assert zen.run(broken, space, name="b", db=repository, go_on=True).summary.unfinished == 0
+    assert stopped < len(calls)
+    calls.clear()
+    others = zen.Space(n=range(10_000, 15_000))
+    zen.run(broken, others, name="b", db=repository, fail_fast=True)
+    assert 0 < len(calls) < 5000
+    few = zen.run(broken, zen.Space(n=range(-8, 0)), name="b", db=repository).summary
+    assert (few.failed, few.remarks) == (8, ())
 
 
 def test_an_interrupted_study_goes_on_where_it_stopped(repository):

@@ -245,7 +245,7 @@ def test_the_reasons_are_counted_where_a_run_stops():
     (told,) = run.news()
     assert told == (
         "stopped, because the first 11 experiments failed, for 6 reasons: 4 x c, 3 x b, 1 x a,"
-        " 1 x d, and 2 more reasons; --go-on runs the others anyway"
+        " 1 x d, and 2 more reasons; --go-on (in Python: go_on=True) runs the others anyway"
     )
 
 

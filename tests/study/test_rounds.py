@@ -6,6 +6,7 @@ import zenturio as zen
 from cli.conftest import zen as command
 from zenturio.annotate.scan import scan
 from zenturio.errors import InputError
+from zenturio.experiment import ExperimentGenerator
 from zenturio.query import compare, raw, results, study_frame
 from zenturio.query.frames import group_frame
 from zenturio.record.entities import RowChoice
@@ -193,6 +194,22 @@ def test_only_what_failed_is_measured_again(project, opened):
     assert totals(repository) == {1: 101, 2: 102, 3: 203, 4: 304}
     rounds = {record.digest: record.round for record in repository.records("counted")}
     assert sorted(rounds.values()) == [1, 1, 2, 2]
+
+
+@pytest.mark.parametrize("failing", [{(4, 1)}, set()])
+def test_a_round_of_failures_makes_each_experiment_once(project, monkeypatch, failing):
+    study = Driven(project, failing=failing)
+    study.run()
+    made = []
+    experiment = ExperimentGenerator.experiment
+
+    def counted(self, point, *arguments):
+        made.append(point["n"])
+        return experiment(self, point, *arguments)
+
+    monkeypatch.setattr(ExperimentGenerator, "experiment", counted)
+    study.run(again=True, only=("failed",))
+    assert sorted(made) == [1, 2, 3, 4]
 
 
 def test_answers_know_rounds(study, opened):

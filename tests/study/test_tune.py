@@ -14,11 +14,12 @@ from numba import njit
 import zenturio as zen
 from dask_cluster import Cluster
 from zenturio.annotate.scan import scan
-from zenturio.errors import InputError, Interrupted, NotFoundError, SafetyError
+from zenturio.errors import ExperimentsFailed, InputError, Interrupted, NotFoundError, SafetyError
 from zenturio.experiment import ExperimentGenerator, MachineKind, MetricReader, Missing
 from zenturio.experiment.metrics import Evidence
 from zenturio.record.open import open_repository
 from zenturio.search import Setting, describe, names
+from zenturio.show.study import Study, TuningResult
 from zenturio.space import Space
 from zenturio.study.study_request import PlaceOptions
 from zenturio.study.tuning import tuning_target
@@ -310,6 +311,30 @@ def test_a_program_runs_each_point_once_for_all_searches(repository, project):
     moved = replace(target.application, space=Space(x=range(1000, 1010)))
     other = replace(tuning, name="other", target=replace(target, application=moved))
     assert _best_known(other, repository, None) is None
+
+
+def test_a_tuning_of_a_program_without_results_ends_with_the_reason(repository, project):
+    (project / "hill.py").write_text(PROGRAM.replace('print("height"', 'print("depth"'))
+    target = read_target("hill.py", "", repository)
+    tuning = Tuning(target, "ga", read_ranges(describe("ga"), ["population=20"]), 1, "30")
+    with pytest.raises(ExperimentsFailed, match=r"hill: stopped.*metric missing: height; --go-on"):
+        tune(tuning, repository)
+    runs = len((project / "runs").read_text().split())
+    assert repository.count_states("hill_ga").get("failed", 0) == 0
+    tuned = tune(tuning, repository, go_on=True)
+    assert tuned.summary.failures
+    assert not TuningResult(tuned, Study("hill_ga", repository)).has_solution
+    with_optimum = tune(replace(tuning, optimum=100.0), repository, go_on=True)
+    assert not TuningResult(with_optimum, Study("hill_ga", repository)).has_solution
+    assert len((project / "runs").read_text().split()) > runs
+
+
+def test_a_tuning_learns_from_points_that_fail(repository, project):
+    few = PROGRAM.replace('print("height"', "x == 7 or sys.exit(3)\nprint('height'")
+    (project / "hill.py").write_text(few.replace("import ", "import sys, ", 1))
+    target = read_target("hill.py", "", repository)
+    tuning = Tuning(target, "ga", read_ranges(describe("ga"), ["population=20"]), 1, "41")
+    assert tune(tuning, repository).tuning.optimum == 100
 
 
 def test_a_link_where_the_study_of_a_tuning_is_written_is_refused(repository, project):

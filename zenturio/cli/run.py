@@ -265,8 +265,10 @@ def _print_summary(summary: RunSummary, db: str | None, *, named: bool = False) 
         words.append(f"{summary.cached:,} cached")
     if summary.blocked:
         words.append(f"{summary.blocked:,} not run because experiments that they need failed")
-    if unfinished := summary.unfinished - summary.blocked:
+    if unfinished := summary.unfinished - summary.blocked - summary.skipped:
         words.append(f"{unfinished:,} left: repeat the command to continue")
+    if summary.skipped:
+        words.append(f"{summary.skipped:,} without a result, which --only missing runs")
     typer.echo(f"{summary.study}: " * named + ", ".join(words))
     if summary.alone:
         typer.echo(

@@ -440,6 +440,12 @@ def tune(
     ] = "local",
     name: Annotated[str, typer.Option(help="Name of the study; default: TARGET_ENGINE.")] = "",
     machine: MachineKind = "same",
+    go_on: Annotated[
+        bool,
+        typer.Option(
+            "--go-on", help="Continue even if the first eight points or searches all fail."
+        ),
+    ] = False,
     run_trial: Annotated[
         bool, typer.Option("--once", help="Run one search with one value of each setting.")
     ] = False,
@@ -475,7 +481,7 @@ def tune(
         tuning_target = read_target(target, objective, repository)
         tuning = Tuning(tuning_target, engine, ranges, repeats, budget, seed, optimum, name)
         if run_trial:
-            _once(tuning, repository, place)
+            _once(tuning, repository, place, go_on=go_on)
             return
         tuned = run_tuning(
             tuning,
@@ -483,6 +489,7 @@ def tune(
             sample=sample,
             place=place,
             any_machine=choose_any_machine(machine),
+            go_on=go_on,
             planned=lambda prospect: None if json else typer.echo(_tuning_plan(prospect)),
             listener=live,
         )
@@ -496,7 +503,7 @@ def tune(
         raise typer.Exit(3)
 
 
-def _once(tuning: "Tuning", repository: Any, place_options: Any) -> None:
+def _once(tuning: "Tuning", repository: Any, place_options: Any, *, go_on: bool) -> None:
     """One search, and what it came to: as JSON, and for the experiment that this is, if it is."""
     import json
     import os
@@ -504,7 +511,7 @@ def _once(tuning: "Tuning", repository: Any, place_options: Any) -> None:
     from zenturio.experiment.metrics import METRICS
     from zenturio.study.tuning.tune import run_trial
 
-    facts = run_trial(tuning, repository, place_options)
+    facts = run_trial(tuning, repository, place_options, go_on=go_on)
     output.facts(facts)
     if path := os.environ.get(METRICS):
         with Path(path).open("a", encoding="utf-8") as file:
@@ -536,7 +543,7 @@ def _print(verdict: "TuningResult", db: str | None) -> None:
             f"the study has changed ({changes}): the earlier one is {tuned.archived.name} now"
         )
     output.print_failures(summary.failures, study, db)
-    if tuned.tuning.optimum is None:
+    if not verdict.has_solution:
         typer.echo("no search found a solution: nothing can be recommended")
         return
     _print_best(verdict)
@@ -619,7 +626,7 @@ def _tuning_facts(verdict: "TuningResult") -> None:
         "archived": tuned.archived.name if tuned.archived else None,
         "optimum": tuned.tuning.optimum,
     }
-    if tuned.tuning.optimum is not None:
+    if verdict.has_solution:
         recommendation = verdict.recommendation
         facts["recommended"] = _setting(recommendation.best)
         facts["cheapest"] = _setting(recommendation.cheapest)

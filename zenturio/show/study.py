@@ -85,8 +85,9 @@ def run(
     *each_machine* each kind of machine of the place measures everything. With *again* what has
     results is measured again, in a round of its own; of files only points with a result that
     meets the condition *where*, if one is given. *order*: ``blocks``, ``random`` or
-    ``sorted``, as for ``zen run``. *observe*: plug-ins that are told of each transition of an
-    experiment, by name.
+    ``sorted``, as for ``zen run``. The run ends at the first failure with *fail_fast*; without
+    *go_on*, it also ends if the first eight experiments all fail. *observe*: plug-ins that are told
+    of each transition of an experiment, by name.
     """
     any_machine = choose_any_machine(machine)
     if callable(what):
@@ -104,7 +105,8 @@ def run(
                 summary = evaluate(
                     function, points, repository, name=name, place=place, listener=listener,
                     any_machine=any_machine, each_machine=each_machine, again=again,
-                    order=choose_order(order), observers=tuple(observe),
+                    order=choose_order(order), observers=tuple(observe), fail_fast=fail_fast,
+                    go_on=go_on,
                 )  # fmt: skip
         return Study(summary.study, db, summary)
     paths = (what,) if isinstance(what, str | Path) else what
@@ -514,6 +516,11 @@ class TuningResult:
             return table
         return self.study.frame(machine=machine)
 
+    @property
+    def has_solution(self) -> bool:
+        """Whether a search found one; else nothing can be recommended."""
+        return self.tuned.tuning.optimum is not None and not self.table.empty
+
     def frame(self) -> pd.DataFrame:
         """A row for each search: the settings, the seed, and what it came to."""
         return self.table.copy()
@@ -564,6 +571,7 @@ def tune(
     jobs: int | None = None,
     name: str = "",
     machine: str = "same",
+    go_on: bool = False,
     db: str | Repository | None = None,
     listener: Callable[[RunProgress], None] = lambda _progress: None,
 ) -> TuningResult:
@@ -573,6 +581,7 @@ def tune(
     it. Each combination of settings is tried *repeats* times, with seeds of its own; *settings*
     are sets by name (``{"population": [50, 100], "elite": "0:4"}``). What was searched before is
     not searched again, unless another kind of machine did: these count with *machine* ``any``.
+    Without *go_on*, it ends if the first eight searches all fail.
     """
     (direction,) = Directions(goals).names
     called = str(getattr(objective, "__name__", type(objective).__name__))
@@ -585,7 +594,7 @@ def tune(
     with open_or_use(db, create=True) as repository:
         tuned = run_tuning(
             tuning, repository, sample=sample, place=PlaceOptions(jobs), listener=listener,
-            any_machine=choose_any_machine(machine),
+            any_machine=choose_any_machine(machine), go_on=go_on,
         )  # fmt: skip
     return TuningResult(tuned, Study(tuning.study, db, tuned.summary))
 

@@ -32,6 +32,7 @@ from zenturio.study.driver.progress import (
 from zenturio.study.driver.study_driver import (
     DEFAULT_SETTINGS,
     AnyExecutor,
+    DriverSettings,
     ProgressListener,
     StudyDriver,
 )
@@ -60,6 +61,9 @@ class CallStudy:
     """Whether what has results is measured again, in a round of its own."""
     order: OrderKind = "sorted"
     observers: tuple[str, ...] = ()
+    fail_fast: bool = False
+    go_on: bool = False
+    """Whether to go on although the first experiments fail for one cause of the study itself."""
 
     def drive(
         self,
@@ -93,6 +97,7 @@ class CallStudy:
                     repository,
                     place,
                     PointsInOrder(self.experiments(order), self.count),
+                    settings=DriverSettings(self.fail_fast, go_on=self.go_on),
                     listener=listener,
                     kinds=lambda: kinds(place),
                     round_=round_,
@@ -137,6 +142,8 @@ def evaluate(
     again: bool = False,
     order: OrderKind = "blocks",
     observers: tuple[str, ...] = (),
+    fail_fast: bool = False,
+    go_on: bool = False,
 ) -> RunSummary:
     """Call *function* at each of *points* that has no outcome yet, and record what it returns.
 
@@ -144,7 +151,8 @@ def evaluate(
     the function is called there, as a command, many at a time. Results of another kind of machine
     count with *any_machine*, or if the function is declared exact. With *each_machine* each kind of
     machine of the place measures everything. With *again* all is measured again, in a round of its
-    own. The plug-ins *observers* are told of each transition of an experiment.
+    own. The plug-ins *observers* are told of each transition of an experiment. The run ends at the
+    first failure with *fail_fast*; without *go_on*, it also ends if the first eight calls all fail.
     """
     function.check(points.space)
     if each_machine and any_machine:
@@ -172,6 +180,8 @@ def evaluate(
         again,
         order,
         observers,
+        fail_fast,
+        go_on,
     )
     kinds = (lambda _part: None) if ignores_machine else machines_of
     summary, _ = study.drive(repository, places, kinds, listener)

@@ -428,9 +428,9 @@ def cumulative_listener(
 def combined_summary(summaries: Sequence[RunSummary], total: int) -> RunSummary:
     """Return how the run of *total* experiments ended, of how each kind of machine ended."""
     first = summaries[0]
-    cached, ok, failed, wrong = (
+    cached, ok, failed, wrong, skipped = (
         sum(getattr(summary, name) for summary in summaries)
-        for name in ("cached", "ok", "failed", "wrong")
+        for name in ("cached", "ok", "failed", "wrong", "skipped")
     )
     causes: dict[str, FailureGroup] = {}
     for failure in (failure for summary in summaries for failure in summary.failures):
@@ -444,6 +444,7 @@ def combined_summary(summaries: Sequence[RunSummary], total: int) -> RunSummary:
         ok=ok,
         failed=failed,
         wrong=wrong,
+        skipped=skipped,
         unfinished=total - cached - ok - failed,
         seconds=sum(summary.seconds for summary in summaries),
         failures=tuple(sorted(causes.values(), key=lambda summary: -summary.count)),

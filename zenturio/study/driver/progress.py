@@ -310,13 +310,17 @@ class RunSummary:
     """The round in which what had results was measured again, if it was."""
     wrong: int = 0
     """How many of the failed ones ended well with a result that a VERIFY refuses."""
+    skipped: int = 0
+    """How many of the unfinished ones are in no state that the run was to run: ``--only failed``
+    leaves those that never ran."""
     stops: Mapping[str, int] = field(default_factory=dict)
     """How many points needed no more repeats, by the reason: see `StopReason`."""
 
 
 FAULTY = 8
 """So many experiments that fail before any succeeds stop the run."""
-
+STOPPED = "stopped, because the first"
+"""How the remark begins that says why."""
 
 CAUSES = 4
 """Reasons that are named where a run stops; all are listed at its end."""
@@ -780,8 +784,8 @@ class RunCounts:
             causes = f", for {len(failures):,} reasons: {listed}"
             causes += f", and {more:,} more reasons" if more > 0 else ""
         self._remark(
-            f"stopped, because the first {self.failed:,} experiments failed{causes}; --go-on "
-            "runs the others anyway"
+            f"{STOPPED} {self.failed:,} experiments failed{causes}; --go-on (in Python: "
+            "go_on=True) runs the others anyway"
         )
 
     def conclude(self) -> None:

@@ -99,6 +99,8 @@ class DriverSettings:
     """The plug-ins that are told of each transition of an experiment, by name."""
     go_on: bool = False
     """Whether to go on although the first experiments fail for one cause of the study itself."""
+    for_search: bool = False
+    """Whether a search chose the points, and learns from those that fail."""
     quiet_machine: bool = False
     """Whether experiments start only while this machine is quiet."""
 
@@ -165,7 +167,7 @@ class StudyDriver:
             goals,
             programs,
             is_one_machine=getattr(executor, "machine", None) is not None,
-            is_search=isinstance(source, RecordsArrival),
+            is_search=settings.for_search or isinstance(source, RecordsArrival),
             checks=checks,
         )
         self._in_flight: InFlight
@@ -239,7 +241,8 @@ class StudyDriver:
         self._report_progress()
         seconds = monotonic() - began
         summary = self._counts.summary(self._source.total, seconds, interrupted=interrupted)
-        return replace(summary, failures=tuple(self._with_log_ends(summary.failures)))
+        failures = tuple(self._with_log_ends(summary.failures))
+        return replace(summary, failures=failures, skipped=self._states.skipped)
 
     def stop(self) -> None:
         """Start nothing more; asked again, kill what runs. Any thread may call it."""
@@ -513,6 +516,8 @@ class StudyDriver:
         if not self._fail_fast:
             if self._go_on or not self._counts.is_study_faulty:
                 return None
+            if self._counts.failed == self._source.total:
+                return None  # there are no others that could be spared
             self._counts.report_fault()
         self._has_failed_fast = True
         self._stops = 1

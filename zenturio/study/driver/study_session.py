@@ -19,7 +19,8 @@ from zenturio.experiment.experiment import SUCCEEDED, Kinds, value_at
 from zenturio.experiment.identity import ask_versions
 from zenturio.expression import Expression, Value, parse, text_of
 from zenturio.failpoints import Failpoint
-from zenturio.record import SPACES, Repository, StudyDefinition
+from zenturio.record import SPACES, ExperimentRecord, Repository, StudyDefinition
+from zenturio.record.entities import EXPERIMENT_STATES
 from zenturio.space import Continuous, Dependent, Point, Space
 from zenturio.study.driver.experiment_source import (
     ArrangedPoints,
@@ -457,12 +458,37 @@ class StudySession:
         walk = self._walk(generator)
         if walk is None:  # what runs is not known beforehand
             return True
-        while batch := list(islice(filter(None, walk), LOOK_UPS)):
-            digests = [experiment.digest for experiment in batch]
-            outcomes = self.repository.find_outcomes(digests, self.study, kinds).values()
-            if any(outcome.status not in SUCCEEDED for outcome in outcomes):
-                return True
-        return False
+        failed = self._newest_failures(kinds)
+        if self.points.picked is None and any(self._is_of_space(generator, f) for f in failed):
+            return True
+        digests = {record.digest for record in failed}
+        # Rare: a failure of another space, or of a sample. The walk asks the repository nothing.
+        return bool(digests) and any(
+            experiment.digest in digests for experiment in walk if experiment is not None
+        )
+
+    def _newest_failures(self, kinds: Kinds) -> list[ExperimentRecord]:
+        """Return the failed records of the study whose newest result, of *kinds*, they are."""
+        states = {*EXPERIMENT_STATES} - {"missing", "running", *SUCCEEDED}
+        records = (r for r in self.repository.records(self.study, states=states) if r.newest)
+        failed: list[ExperimentRecord] = []
+        while batch := list(islice(records, LOOK_UPS)):
+            digests = [record.digest for record in batch]
+            outcomes = self.repository.find_outcomes(digests, self.study, kinds)
+            failed += (
+                record
+                for record in batch
+                if record.digest in outcomes and outcomes[record.digest].status not in SUCCEEDED
+            )
+        return failed
+
+    def _is_of_space(self, generator: ExperimentGenerator, record: ExperimentRecord) -> bool:
+        """Return whether *record* is of the point that has its number, and is one to be run."""
+        if not 0 <= record.index < self.points.count:
+            return False
+        point = self.application.space.point(record.index)
+        experiments = generator.experiments(point, record.index)
+        return any(experiment.digest == record.digest for experiment in experiments)
 
     def _begin_round(
         self, generator: ExperimentGenerator, kinds: Kinds

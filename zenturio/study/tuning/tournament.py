@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from time import perf_counter, thread_time, time
 from typing import Any
 
-from zenturio.errors import InputError, Interrupted
+from zenturio.errors import ExperimentsFailed, InputError, Interrupted
 from zenturio.execute.executor import Executor, machines_of
 from zenturio.execute.machines import own_machine_parts
 from zenturio.experiment import (
@@ -45,7 +45,7 @@ from zenturio.search.result import LazyTrials
 from zenturio.space import Point, Space
 from zenturio.study.driver.experiment_source import PointSelection
 from zenturio.study.driver.in_flight import SynchronousExecutor
-from zenturio.study.driver.progress import RunProgress, score
+from zenturio.study.driver.progress import STOPPED, RunProgress, score
 from zenturio.study.driver.search_source import mean_scores
 from zenturio.study.driver.study_driver import DriverSettings
 from zenturio.study.driver.study_session import StudySession
@@ -235,6 +235,8 @@ class Tournament:
     listener: Callable[[RunProgress], None] = lambda _progress: None
     any_machine: bool = False
     """Whether results of another kind of machine count as cached, too."""
+    go_on: bool = False
+    """Whether to go on although the first points fail for one cause of the program itself."""
     _known: dict[Point, Scores] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -278,12 +280,22 @@ class Tournament:
         goals = (self.program.goal,)
         # A session of its own for each batch: it claims, runs and commits like `zen run`, so a
         # tuning that is killed finds these points in the repository when it is started again.
-        settings = DriverSettings(any_machine=self.any_machine)
+        has_succeeded = any(
+            value is not None for values in self._known.values() for value in values
+        )
+        settings = DriverSettings(
+            any_machine=self.any_machine, go_on=self.go_on or has_succeeded, for_search=True
+        )
         session = StudySession(
             application, chosen, self.repository, settings=settings, objectives=goals
         )
-        if session.run(self.place, listener=self.listener).interrupted:
+        summary = session.run(self.place, listener=self.listener)
+        if summary.interrupted:
             raise Interrupted("stopped: run the same command again to continue")
+        for remark in summary.remarks:
+            # The points that were not run have no score, which is not what the program says.
+            if remark.startswith(STOPPED):
+                raise ExperimentsFailed(f"{session.study}: {remark}")
         experiments_of = {point: self._generator.experiments(point) for point in unknown}
         digests = [
             experiment.digest for several in experiments_of.values() for experiment in several

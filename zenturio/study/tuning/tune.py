@@ -213,6 +213,7 @@ def tune(
     sample: int | None = None,
     place: PlaceOptions = DEFAULT_PLACE,
     any_machine: bool = False,
+    go_on: bool = False,
     planned: Callable[[TuningPlan], None] = lambda _prospect: None,
     listener: TuningListener = lambda _progress: None,
 ) -> CompletedTuning:
@@ -224,6 +225,8 @@ def tune(
 
     The searches are made here; what they ask of a program runs at *place*. InputError for a place
     of several kinds of machine, whose results one search cannot compare, unless all kinds count.
+    ExperimentsFailed if the first points of a program fail for a cause of the program itself,
+    unless told to *go_on*.
     """
     folder = begin_project() / HOME
     with _opened(tuning, place) as executor:
@@ -252,6 +255,7 @@ def tune(
             listener,
             kinds,
             any_machine=any_machine,
+            go_on=go_on,
         )
         measured_tuning = _settled(tuning, repository, folder, kinds)
         (path,) = application.paths
@@ -262,7 +266,11 @@ def tune(
 
 
 def run_trial(
-    tuning: Tuning, repository: Repository, place: PlaceOptions = DEFAULT_PLACE
+    tuning: Tuning,
+    repository: Repository,
+    place: PlaceOptions = DEFAULT_PLACE,
+    *,
+    go_on: bool = False,
 ) -> dict[str, float | int]:
     """One search: the first one of *tuning*, which nobody keeps."""
     tuning_task = _contest(tuning)
@@ -274,7 +282,7 @@ def run_trial(
         return LocalTrials(tuning_task, target).facts(settings, tuning.seed)
     with _opened(tuning, place) as executor:
         assert executor is not None, "a program has a place"
-        tournament = Tournament(target, repository, executor)
+        tournament = Tournament(target, repository, executor, go_on=go_on)
         return tournament.facts(tournament.trial(tuning_task, settings, tuning.seed))
 
 
@@ -306,6 +314,7 @@ def _run(
     kinds: Kinds,
     *,
     any_machine: bool,
+    go_on: bool,
 ) -> tuple[RunSummary, ArchivedStudy | None]:
     generator = ExperimentGenerator(application, former_digests=repository.has_former_digests())
     tuning_task = _contest(tuning)
@@ -322,7 +331,7 @@ def _run(
 
     count = points.count * tuning.repeats
     definition = define_study(application, count, generator.program)
-    study = CallStudy(tuning.study, definition, experiments, count)
+    study = CallStudy(tuning.study, definition, experiments, count, go_on=go_on)
     try:
         with _searches(
             tuning,
@@ -332,6 +341,7 @@ def _run(
             place,
             executor,
             any_machine=any_machine,
+            go_on=go_on,
         ) as searches:
             return study.drive(repository, (searches,), lambda _executor: kinds, listener)
     except (KeyboardInterrupt, Interrupted):
@@ -348,12 +358,13 @@ def _searches(
     executor: Executor | None,
     *,
     any_machine: bool,
+    go_on: bool,
 ) -> Iterator[AnyExecutor]:
     """Yield what makes the searches: this thread, several ones, or the place of a program."""
     target = tuning.target
     if isinstance(target, TunedProgram):
         assert executor is not None, "a program has a place"
-        tournament = Tournament(target, repository, executor, any_machine=any_machine)
+        tournament = Tournament(target, repository, executor, any_machine=any_machine, go_on=go_on)
 
         def start(experiment: Experiment) -> TuningTrial:
             return tournament.trial(tuning_task, *tuning.setting(experiment.values))
