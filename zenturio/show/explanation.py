@@ -111,8 +111,8 @@ class Explanation:
             for share in self.with_verdict("yes")
         ] or ["no parameter matters for certain"]
         if names := [share.parameter for share in self.with_verdict("no")]:
-            verb = "does" if len(names) == 1 else "do"
-            parts.append(f"{quantities.listing(names)} {verb} not matter")
+            verb = "matters" if len(names) == 1 else "matter"
+            parts.append(f"{quantities.listing(names)} hardly {verb}")
         if names := [share.parameter for share in self.with_verdict(UNKNOWN)]:
             parts.append(f"{UNKNOWN} about {quantities.listing(names)}")
         return "; ".join(parts)
