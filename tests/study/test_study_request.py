@@ -9,9 +9,11 @@ import zenturio as zen
 from record.reference import ReferenceRepository
 from zenturio import Space
 from zenturio.annotate.scan import scan
-from zenturio.errors import InputError
+from zenturio.errors import InputError, Place
 from zenturio.files import OutputFiles
 from zenturio.record.open import open_repository
+from zenturio.search.ga import Ga
+from zenturio.settings.schema import settings_of
 from zenturio.study.driver.experiment_source import MANY, PointSelection, select_points
 from zenturio.study.driver.measurement_plan import EACH_MACHINE
 from zenturio.study.driver.progress import round_begins
@@ -119,9 +121,28 @@ def test_settings_of_a_search_are_names_and_values():
     spec = read_search("ga", ("population = 9", "a=b=c"), "100", (), 7)
     assert (spec.engine, spec.seed) == ("ga", 7)
     assert spec.settings == {"population": "9", "a": "b=c"}
-    with pytest.raises(InputError, match="--set population") as caught:
+    with pytest.raises(InputError, match="'population' is not a setting") as caught:
         read_search("ga", ("population",), "100", (), 7)
     assert caught.value.diagnostics[0].hint.startswith("write NAME=VALUE")
+
+
+@pytest.mark.parametrize(
+    ("setting", "message", "hint"),
+    [
+        ("popuation=5", "ga has no setting 'popuation'", "did you mean 'population'"),
+        ("population=x", "population=x is not possible", "write a whole number from 2 on"),
+        ("population=5,elite=1", "is not possible", "write --set before each setting"),
+        ("population", "'population' is not a setting", "write NAME=VALUE"),
+        ("=5", "'=5' is not a setting", "write NAME=VALUE"),
+    ],
+)
+def test_what_is_wrong_with_a_setting_is_told_with_its_option(setting, message, hint):
+    with pytest.raises(InputError) as refused:
+        settings_of(Ga.Settings, read_search("ga", ("elite=1", setting), "9", (), 0).settings, "ga")
+    (diagnostic,) = refused.value.diagnostics
+    assert diagnostic.place == Place("--set", 1, 1, setting, len(setting))
+    assert message in diagnostic.message
+    assert hint in diagnostic.hint
 
 
 def test_a_request_is_the_same_after_a_way_through_json():

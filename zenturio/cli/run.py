@@ -131,7 +131,8 @@ def run(
     names another. An interrupted round is resumed.
 
     Examples: zen run matmul.c; zen run . -j 4 --only failed; zen run model.py --search
-    --budget 500; zen run matmul.c --on dask
+    --budget 500; zen run matmul.c --search ga --set population=50 --set elite=2; zen run matmul.c
+    --on dask
     """
     from zenturio.annotate.lint import lint
     from zenturio.study.local_run import job_script, plan_request, run_request

@@ -144,7 +144,7 @@ def schedule(
         on,
         algorithm or ("ga" if islands_on else ""),
         objective,
-        pairs(set_ or []),
+        pairs(set_ or [], "--set"),
         seed,
         within=within,
         front=front,

@@ -141,7 +141,8 @@ def submit(
     The submission contains a copy of the files: later edits have no effect on it. Experiments that
     have a result are not run again, unless another kind of machine measured it: see zen run --help.
 
-    Examples: zen submit matmul.c; zen submit model.py --search ga --budget 500
+    Examples: zen submit matmul.c; zen submit model.py --search ga --set population=50
+    --budget 500
     """
     from zenturio.record.open import FOLDER, open_repository, project_folder
     from zenturio.study.service.submission_queue import is_served

@@ -57,7 +57,7 @@ def play_stream(
     streaming.check_online(algorithm)
     online = streaming.online_simulation(words, on, seed, iterations=iterations)
     with output.waiting("simulating"), compiling_told():
-        return streaming.play_stream(online, algorithm, pairs(settings), perturb, seed)
+        return streaming.play_stream(online, algorithm, pairs(settings, "--set"), perturb, seed)
 
 
 def print_stream(result: "StreamResult") -> None:
@@ -252,7 +252,7 @@ def simulate(
         options = {"plan": plan, "perturb": perturb, "iterations": iterations, "exit": exit_}
         check_replay_options({**options, "runs": runs > 1, "gantt": gantt})
         with output.waiting("replaying"):
-            replays = replay_log(workflow[0], on, algorithm, pairs(set_ or []), seed)
+            replays = replay_log(workflow[0], on, algorithm, pairs(set_ or [], "--set"), seed)
         _tell_replays(replays, out, json)
         return
     if is_stream(workflow, algorithm):
@@ -275,7 +275,7 @@ def simulate(
         on,
         planned,
         algorithm,
-        pairs(set_ or []),
+        pairs(set_ or [], "--set"),
         perturb,
         seed,
         iterations,

@@ -10,9 +10,9 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from types import NoneType
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Self, TypeVar, get_args, get_origin, get_type_hints
 
-from zenturio.errors import Diagnostic, InputError, did_you_mean
+from zenturio.errors import Diagnostic, InputError, Place, did_you_mean
 from zenturio.settings.document import Entry
 
 S = TypeVar("S")
@@ -118,14 +118,27 @@ def _described(dataclass_field: Any, annotation: Any) -> Setting:
     )
 
 
-def pairs(texts: list[str]) -> dict[str, str]:
-    """Parse ``key=value`` texts into a dictionary."""
-    values = {}
+class OptionText(str):
+    """A value that an option has, as text, and where it stands."""
+
+    __slots__ = ("place",)
+    place: Place
+
+    def __new__(cls, value: str, place: Place) -> Self:
+        text = super().__new__(cls, value)
+        text.place = place
+        return text
+
+
+def pairs(texts: Iterable[str], option: str = "") -> dict[str, str]:
+    """Parse ``key=value`` texts into a dictionary; those of an *option* know that they are its."""
+    values: dict[str, str] = {}
     for text in texts:
-        key, sign, value = text.partition("=")
-        if not sign:
-            raise InputError(f"{text!r} is not a setting", hint="write NAME=VALUE")
-        values[key.strip()] = value.strip()
+        place = Place(option, 1, 1, text, max(len(text), 1)) if option else None
+        key, sign, value = (part.strip() for part in text.partition("="))
+        if not sign or not key:
+            raise InputError(f"{text!r} is not a setting", place=place, hint="write NAME=VALUE")
+        values[key] = value if place is None else OptionText(value, place)
     return values
 
 
@@ -145,12 +158,12 @@ def settings_of(
     values: dict[str, Any] = {}
     for name, value_or_entry in values_by_name.items():
         entry = value_or_entry if isinstance(value_or_entry, Entry) else Entry(value_or_entry)
-        place = entry.place
+        place = entry.place or getattr(value_or_entry, "place", None)
         if name not in specs:
             message = f"{owner} has no setting {name!r}" if owner else f"no setting {name!r}"
-            diagnostics.append(
-                Diagnostic(message, place, did_you_mean(name, (*specs, *other_names)))
-            )
+            names = (*specs, *other_names)
+            hint = did_you_mean(name, names) if names else "it has no settings"
+            diagnostics.append(Diagnostic(message, place, hint))
             continue
         spec = specs[name]
         if spec.is_secret and place is not None:
@@ -209,4 +222,6 @@ def _limits(spec: Setting) -> str:
 
 
 def _wrong(spec: Setting, value: Any, hint: str) -> InputError:
+    if isinstance(value, OptionText) and "=" in value:
+        hint += f"; write {value.place.file} before each setting"
     return InputError(f"{spec.name}={value} is not possible", hint=hint)

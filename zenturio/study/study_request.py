@@ -19,6 +19,7 @@ from zenturio.execute.places import find_place
 from zenturio.execute.workspace import Keep
 from zenturio.record import Repository
 from zenturio.record.open import project_folder
+from zenturio.settings.schema import pairs
 from zenturio.space import Point, Space
 from zenturio.study.driver.experiment_source import PointSelection, choose_order, select_points
 from zenturio.study.driver.study_driver import DriverSettings
@@ -329,19 +330,13 @@ def read_search(
             if value:
                 raise InputError(f"{option} belongs to a search", hint="add --search")
         return None
-    pairs = {}
-    for setting in settings:
-        name, sign, value = setting.partition("=")
-        if not sign:
-            raise InputError(f"--set {setting}", hint="write NAME=VALUE, such as population=150")
-        pairs[name.strip()] = value.strip()
     # A run without a search does not load the engines.
     from zenturio.search import parse_budget, parse_stop_rules  # noqa: PLC0415
     from zenturio.study.driver.search_source import SearchSpec  # noqa: PLC0415
 
     return SearchSpec(
         engine,
-        pairs,
+        pairs(settings, "--set"),
         parse_budget(budget or None),
         parse_stop_rules(list(stop)),
         seed,
