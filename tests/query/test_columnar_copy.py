@@ -563,6 +563,34 @@ def test_a_column_of_many_values_is_copied_without_a_dictionary(study, monkeypat
     assert sorted(words) == [1e-3, 0.5, 1.25]
 
 
+@pytest.mark.parametrize("key", ["metric:wtime", "metric:cores", "metric:balance"])
+def test_reals_that_are_read_in_parts_are_those_of_the_column(study, key, monkeypatch):
+    results(study, "s", by=["n"])  # makes the copy
+    stored = study.columnar_copy("s").reals(key)
+    whole = study.columnar_copy("s").column(key).reals()
+    assert isinstance(stored, columnar_copy.StoredReals)
+    assert len(stored) == len(whole)
+    bounds = [0, 1, 31, 32, 33, 64, 65, len(whole)]
+    for rows in [slice(a, b) for a in bounds for b in bounds if a <= b]:
+        np.testing.assert_array_equal(stored[rows], whole[rows])
+    for places in ([], [0], [31, 32, 0, 5, 32], range(len(whole))):
+        places = np.array(places, dtype=np.int64)
+        np.testing.assert_array_equal(stored[places], whole[places])
+
+
+def test_a_file_that_goes_while_parts_are_read_is_asked_of_the_database(sqlite, folder):
+    fill(sqlite, "s", PARAMETERS, METRICS, rows_of(1, 100))
+    check_follows(sqlite)
+    copied = sqlite.columnar_copy("s")
+    stored = copied.reals("metric:wtime")
+    stored[slice(0, 32)]
+    for path in folder.rglob("*.columns"):
+        path.unlink()
+    with pytest.raises(columnar_copy.NotInCopyError):
+        stored[slice(32, 64)]
+    check_follows(sqlite)
+
+
 def test_a_part_that_was_cut_or_changed_is_damage(tmp_path):
     path, values = tmp_path / "part", np.arange(5, dtype=np.int16)
     path.write_bytes(b"before" + values.tobytes())

@@ -110,7 +110,11 @@ class CopiedTable:
         if self._where is not None:
             yield self._truth(self._where)[0]
         for column in self._finite:
-            yield np.isfinite(self._column(column).reals())
+            reals = self._copy.reals(self._key(column))
+            is_finite = np.empty(len(reals), dtype=np.bool_)
+            for part in row_parts(len(reals)):
+                is_finite[part] = np.isfinite(reals[part])
+            yield is_finite
 
     def _equal(self, key: str, allowed: Collection[Any]) -> Any:
         codes, values = self._copy.column(key).codes()
@@ -119,14 +123,18 @@ class CopiedTable:
             yield look_up(is_allowed, codes)
 
     def _column(self, column: StudyColumn) -> CopiedColumn:
+        return self._copy.column(self._key(column))
+
+    def _key(self, column: StudyColumn) -> str:
+        """What the copy calls a column."""
         if column.role == "fact":
             names = {fact.name: name for name, fact in self._catalog.facts.items()}
             key = _FACTS.get(names.get(column.name, ""))
             if key is None:
                 raise NotInCopyError(column.name)
-            return self._copy.column(key)
+            return key
         role = "metric" if column.role == "metric" else "parameter"
-        return self._copy.column(f"{role}:{column.name}")
+        return f"{role}:{column.name}"
 
     def _take(self, data: Array) -> Array:
         return data if self._chosen is None else data[self._chosen]
@@ -264,10 +272,10 @@ class CopiedTable:
             if position.nulls is not None:
                 raise NotInCopyError("position")
             return list(groups.least(position.data).tolist())
-        if head.aggregate in ("min", "max") and self._column(column).field.is_mixed:
+        if head.aggregate in ("min", "max") and self._copy.field(self._key(column)).is_mixed:
             raise NotInCopyError(column.name)
         if column.name not in grouped:
-            grouped[column.name] = GroupedValues(groups, self._column(column).reals())
+            grouped[column.name] = GroupedValues(groups, self._copy.reals(self._key(column)))
         values = grouped[column.name]
         if head.aggregate not in DOUBT_RULES and head.aggregate not in ("count", "min", "max"):
             return _defined(head.aggregate, values)

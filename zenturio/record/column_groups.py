@@ -15,6 +15,7 @@ from zenturio.record.columnar_copy import (
     Array,
     ColumnarCopy,
     NotInCopyError,
+    Reals,
     look_up,
     row_parts,
 )
@@ -46,7 +47,7 @@ class RowGroups:
         total = math.prod(max(size, 1) for size in sizes)
         if total >= 2**62:
             raise NotInCopyError("too many combinations")
-        wide = np.dtype(np.int32 if total < 2**31 - 1 else np.int64)
+        wide = np.dtype(np.uint16 if total < 2**16 else np.int32 if total < 2**31 - 1 else np.int64)
         cells: Array = np.empty(length, dtype=wide)
         has_table = total <= max(MOST_CELLS, 2 * length)
         rows = np.zeros(total + 1 if has_table else 0, dtype=np.int64)
@@ -126,11 +127,11 @@ class RowGroups:
         start = self.starts[group]
         return self.order[start : start + self.rows[group]]
 
-    def in_order(self, values: Array) -> Array:
+    def in_order(self, values: Reals) -> Array:
         """The *values* in the order of their groups: those of `order`."""
         if self.count >= 2**16:
             return values[self.order]
-        ordered = np.empty_like(values)
+        ordered = np.empty(len(values), dtype=values.dtype)
         free = np.concatenate([self.starts, [len(values) - self._all_rows[-1]]])
         for part, cells in self.parts():
             order = np.argsort(cells.astype(np.uint16), kind="stable")
@@ -140,15 +141,15 @@ class RowGroups:
             free += rows
         return ordered
 
-    def least(self, values: Array) -> Array:
+    def least(self, values: Reals) -> Array:
         """The least value in each group; NaN does not count."""
         return self._extreme(np.fmin, values)
 
-    def greatest(self, values: Array) -> Array:
+    def greatest(self, values: Reals) -> Array:
         """The greatest value in each group; NaN does not count."""
         return self._extreme(np.fmax, values)
 
-    def _extreme(self, chosen: np.ufunc, values: Array) -> Array:
+    def _extreme(self, chosen: np.ufunc, values: Reals) -> Array:
         worst: Any = np.nan
         if values.dtype.kind == "i":
             limits = np.iinfo(values.dtype)
@@ -162,13 +163,14 @@ class RowGroups:
 class GroupedValues:
     """Real values, NaN where there is none, aggregated in each group of rows."""
 
-    def __init__(self, groups: RowGroups, values: Array) -> None:
+    def __init__(self, groups: RowGroups, values: Reals) -> None:
         """NotInCopyError for values whose squares overflow or vanish."""
         self._groups = groups
         self._values = values
-        low, high = (
-            float(extreme.reduce(values, initial=np.nan)) for extreme in (np.fmin, np.fmax)
-        )
+        low = high = np.nan
+        for part in row_parts(len(values)):
+            low = float(np.fmin.reduce(values[part], initial=low))
+            high = float(np.fmax.reduce(values[part], initial=high))
         if max(abs(low), abs(high)) >= LARGEST:
             raise NotInCopyError("values that overflow")
         self.is_one_signed = low >= 0 or high <= 0
@@ -263,9 +265,10 @@ class GroupedValues:
         groups, counts = self._groups, self.counts
         if groups.count > len(self._values) // 256:
             # Many small groups: all are sorted at once, by value and then by group.
-            by_value = np.argsort(self._values, kind="stable")
+            values = self._values[slice(None)]
+            by_value = np.argsort(values, kind="stable")
             cells = groups.cells[by_value]
-            ordered = self._values[by_value[np.argsort(cells, kind="stable")]]
+            ordered = values[by_value[np.argsort(cells, kind="stable")]]
         else:
             ordered = groups.in_order(self._values)
             bounds = (groups.starts, groups.rows, counts, lower, upper)
@@ -354,8 +357,10 @@ def _best_points(
     coded = [copy.column(key).codes() for key in parameters]
     groups = RowGroups([c for c, _ in coded], [len(v) for _, v in coded], copy.rows, chosen)
     ok = look_up(was_ok, codes)
-    scores = copy.column(rank.metric).reals()
-    has_score = ok & np.isfinite(scores)
+    scores = copy.reals(rank.metric)
+    has_score = ok.copy()
+    for part in row_parts(len(scores)):
+        has_score[part] &= np.isfinite(scores[part])
     candidates_of = _by_mean if rank.aggregate == "mean" else _by_median
     candidates = candidates_of(groups, scores, has_score, count, rank.sign)
     position = copy.column("position")
@@ -367,12 +372,13 @@ def _best_points(
         copy.column("number").data[among], np.array(repeats)[repeat_codes[among]],
         position.data[among],
     ))  # fmt: skip
+    score_of = dict(zip(among.tolist(), scores[among].tolist(), strict=True))
     members: dict[int, list[int]] = {}
     for row in among[place].tolist():
         members.setdefault(int(groups.cells[row]), []).append(row)
     points = []
     for group, its_rows in members.items():
-        used = [float(scores[row]) for row in its_rows if has_score[row]]
+        used = [score_of[row] for row in its_rows if has_score[row]]
         score = (aggregates.mean if rank.aggregate == "mean" else aggregates.median)(used)
         assert score is not None, "a candidate has scores"
         values = tuple(v[c[group]] for (_, v), c in zip(coded, groups.codes, strict=True))
@@ -388,15 +394,22 @@ def _rows_of(groups: RowGroups, chosen: Array) -> Array:
     return np.flatnonzero(look_up(is_chosen, groups.cells))
 
 
-def _by_mean(groups: RowGroups, scores: Array, has_score: Array, count: int, sign: float) -> Array:
+def _by_mean(groups: RowGroups, scores: Reals, has_score: Array, count: int, sign: float) -> Array:
     """The groups that may be among the first *count* by the mean of the scores times *sign*."""
 
+    low = high = 0.0
+
     def losses(part: slice, _cells: Array) -> Array:
-        return np.where(has_score[part], scores[part], 0.0) * sign
+        nonlocal low, high
+        losses = np.where(has_score[part], scores[part], 0.0) * sign
+        low, high = min(low, float(losses.min())), max(high, float(losses.max()))
+        return losses
 
     used = groups.sums(lambda part, _: has_score[part])[:-1]
     sums = groups.sums(losses)[:-1]
-    sizes = groups.sums(lambda part, cells: np.abs(losses(part, cells)))[:-1]
+    sizes = np.abs(sums)
+    if low < 0 < high:
+        sizes = groups.sums(lambda part, cells: np.abs(losses(part, cells)))[:-1]
     scored = np.flatnonzero(used)
     means = sums[scored] / used[scored]
     # A finite loss whose sum is not finite may be anywhere: the exact mean decides.
@@ -410,7 +423,7 @@ def _by_mean(groups: RowGroups, scores: Array, has_score: Array, count: int, sig
 
 
 def _by_median(
-    groups: RowGroups, scores: Array, has_score: Array, count: int, sign: float
+    groups: RowGroups, scores: Reals, has_score: Array, count: int, sign: float
 ) -> Array:
     """The groups that may be among the first *count* by the median of the scores times *sign*.
 

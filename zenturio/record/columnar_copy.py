@@ -26,7 +26,7 @@ import shutil
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -227,37 +227,70 @@ class ColumnarCopy:
         self.rows = sum(segment.count for segment in manifest.segments)
         self._columns: dict[str, CopiedColumn] = {}
 
-    def column(self, key: str) -> CopiedColumn:
-        """A column; NotInCopyError if the copy lacks it."""
+    def field(self, key: str) -> CopiedField:
+        """What a column is; NotInCopyError if the copy lacks it."""
         if key not in self._fields or key in self._manifest.left_out:
             raise NotInCopyError(key)
+        return self._fields[key]
+
+    def column(self, key: str) -> CopiedColumn:
+        """A column; NotInCopyError if the copy lacks it."""
+        self.field(key)
         if key not in self._columns:
-            try:
+            with self._reading(key):
                 self._columns[key] = self._column(key)
-            except (_DamagedError, OSError, TypeError, ValueError, LookupError) as error:
-                _log.warning("the columnar copy is damaged, and made anew next time: %s", error)
-                # Without its manifest a copy does not exist; this question goes to the database.
-                with suppress(OSError):
-                    (self._folder / "manifest.json").unlink()
-                raise NotInCopyError(key) from error
         return self._columns[key]
+
+    def reals(self, key: str) -> Reals:
+        """The reals of a column, of which not all rows need be in memory; as `column`."""
+        kind = self.field(key).kind
+        is_raw = key not in self._manifest.dictionaries and kind in ("int", "real")
+        if key in self._columns or not is_raw:
+            return self.column(key).reals()
+        return StoredReals(self, key)
+
+    def segment_counts(self) -> list[int]:
+        """How many rows each segment has."""
+        return [segment.count for segment in self._manifest.segments]
+
+    def segment_reals(self, key: str, at: int) -> Array:
+        """The reals of a column without a dictionary in one segment; as `column`."""
+        segment = self._manifest.segments[at]
+        with self._reading(key):
+            column = CopiedColumn(
+                self._fields[key], self._read(key, [segment]), None,
+                self._read(f"?{key}", [segment]) if f"?{key}" in _parts(segment) else None,
+            )  # fmt: skip
+        return column.reals()
+
+    @contextmanager
+    def _reading(self, key: str) -> Iterator[None]:
+        """Let a copy that cannot be read be one that lacks the column."""
+        try:
+            yield
+        except (_DamagedError, OSError, TypeError, ValueError, LookupError) as error:
+            _log.warning("the columnar copy is damaged, and made anew next time: %s", error)
+            # Without its manifest a copy does not exist; this question goes to the database.
+            with suppress(OSError):
+                (self._folder / "manifest.json").unlink()
+            raise NotInCopyError(key) from error
 
     def _column(self, key: str) -> CopiedColumn:
         values = self._manifest.dictionaries.get(key)
-        data = self._read(key)
+        data = self._read(key, self._manifest.segments)
         if values is not None and len(data) and not -1 <= data.min() <= data.max() < len(values):
             raise _DamagedError(key)
         has_nulls = any(f"?{key}" in _parts(segment) for segment in self._manifest.segments)
-        nulls = self._read(f"?{key}") if has_nulls else None
+        nulls = self._read(f"?{key}", self._manifest.segments) if has_nulls else None
         return CopiedColumn(
             self._fields[key], data, None if values is None else tuple(values), nulls
         )
 
-    def _read(self, key: str) -> Array:
-        """The arrays of all segments, one behind the other."""
-        segments = self._manifest.segments
+    def _read(self, key: str, segments: Sequence[_Segment]) -> Array:
+        """The arrays of *segments*, one behind the other."""
         types = [np.dtype(_parts(s)[key][1]) for s in segments if key in _parts(s)]
-        whole = np.zeros(self.rows, dtype=np.result_type(*types) if types else np.int8)
+        rows = sum(segment.count for segment in segments)
+        whole = np.zeros(rows, dtype=np.result_type(*types) if types else np.int8)
         at = 0
         for segment in segments:
             target = whole[at : at + segment.count]
@@ -269,6 +302,57 @@ class ColumnarCopy:
                 continue
             read_part(self._folder / segment.file, segment.parts[key], target)
         return whole
+
+
+class StoredReals:
+    """The reals of a column of a copy, which are read each time they are asked for.
+
+    For ten million of them the system needs longer to provide 80 MB than to read a file again, a
+    segment at a time.
+    """
+
+    dtype = np.dtype(np.float64)
+
+    def __init__(self, copy: ColumnarCopy, key: str) -> None:
+        self._copy = copy
+        self._key = key
+        self._starts = np.cumsum([0, *copy.segment_counts()])
+        self._last: tuple[int, Array] = -1, np.empty(0)
+        """The segment that was read last."""
+
+    def __len__(self) -> int:
+        return self._copy.rows
+
+    def __getitem__(self, rows: slice | Array) -> Array:
+        """Some rows that follow each other, or those of an array of places."""
+        if isinstance(rows, slice):
+            return self._between(*rows.indices(len(self))[:2])
+        if len(rows) > SEGMENT_ROWS:
+            return self._copy.column(self._key).reals()[rows]
+        segments = np.searchsorted(self._starts, rows, side="right") - 1
+        answers = np.empty(len(rows))
+        for at in np.unique(segments).tolist():
+            is_there = segments == at
+            answers[is_there] = self._segment(at)[rows[is_there] - self._starts[at]]
+        return answers
+
+    def _between(self, start: int, stop: int) -> Array:
+        parts = []
+        at = int(np.searchsorted(self._starts, start, side="right")) - 1
+        while start < stop:
+            first, end = int(self._starts[at]), min(stop, int(self._starts[at + 1]))
+            parts.append(self._segment(at)[start - first : end - first])
+            start, at = end, at + 1
+        return parts[0] if len(parts) == 1 else np.concatenate([*parts, np.empty(0)])
+
+    def _segment(self, at: int) -> Array:
+        if self._last[0] != at:
+            self._last = at, self._copy.segment_reals(self._key, at)
+        return self._last[1]
+
+
+Reals = Array | StoredReals
+"""Reals of all rows, in memory or not: parts of them and places are taken alike."""
 
 
 def _parts(segment: _Segment) -> Mapping[str, Any]:
