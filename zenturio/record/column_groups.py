@@ -396,7 +396,6 @@ def _rows_of(groups: RowGroups, chosen: Array) -> Array:
 
 def _by_mean(groups: RowGroups, scores: Reals, has_score: Array, count: int, sign: float) -> Array:
     """The groups that may be among the first *count* by the mean of the scores times *sign*."""
-
     low = high = 0.0
 
     def losses(part: slice, _cells: Array) -> Array:
