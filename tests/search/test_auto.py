@@ -149,3 +149,16 @@ def test_steps_that_are_under_way_together_shrink_the_radius_once():
     for _ in range(5):
         quadratic.observe(improved=False, epoch=epoch)
     assert quadratic.radius == radius / 2
+
+
+def test_steps_lead_down_before_a_slope_is_known():
+    rng = np.random.default_rng(1)
+    quadratic, points, best = LocalQuadratic(rng), rng.random((8, 20)), []
+    for _ in range(30):
+        losses = ((points - 0.5) ** 2).sum(axis=1)
+        best.append(losses.min())
+        step = quadratic.propose(points, losses, np.empty((0, 20)))
+        improved = bool(((step - 0.5) ** 2).sum() < best[-1])
+        quadratic.observe(improved=improved, epoch=quadratic.epoch)
+        points = np.vstack([points, step])
+    assert best[-1] < best[0] / 3

@@ -12,8 +12,12 @@ FIRST_RADIUS, LEAST_RADIUS, LARGEST_RADIUS = 0.15, 1e-7, 0.5
 """Radii of the ball that a step stays in, as shares of the ranges."""
 GROWTH, DECAY, COLLAPSE = 1.5, 0.5, 0.3
 """Factors of the radius: after an improvement, a failure, and a minimum that was tried."""
-EXPLORING = 0.12
-"""The share of steps that only improve the geometry of the points."""
+EXPLORING, SPARSE_EXPLORING = 0.12, 0.25
+"""The share of steps that only improve the geometry of the points, and the one while fewer points
+are near than a slope needs. Until then the slope of least norm leads down in what is known of it:
+in 20 dimensions most of a small budget would be spent before it is known."""
+FEWEST = 3
+"""Points with losses below which a slope says nothing."""
 CAP = 1000.0
 """Losses count at most as so many medians above the best one: walls would bend the quadratic."""
 RIDGE = 1e-6, 1e-5
@@ -60,8 +64,9 @@ class LocalQuadratic:
         nearest = np.argsort(distances, kind="stable")[: int(1.2 * coefficients) + 2]
         every = np.concatenate([points, pending])
         for _ in range(4):
-            near = int((distances <= 2 * self.radius).sum())
-            if near < width + 2 or self._rng.random() < EXPLORING:
+            is_sparse = (distances <= 2 * self.radius).sum() < width + 2
+            share = SPARSE_EXPLORING if is_sparse else EXPLORING
+            if np.isfinite(losses).sum() < FEWEST or self._rng.random() < share:
                 return self._lonely(centre, every)
             weights = 1 / (1 + (distances[nearest] / (2 * self.radius)) ** 2)
             steps = (points[nearest] - centre) / self.radius
