@@ -1,9 +1,9 @@
-"""How good the engines are: against Optuna's TPE and CMA-ES, Nevergrad's NGOpt and PyGAD.
+"""How good the engines are: against Optuna, SMAC3, Nevergrad, pycma, Kernel Tuner and PyGAD.
 
     python benchmarks/engines.py [--half reported|developed|both] [--problems NAME ...]
                                  [--engines NAME ...] [--peers NAME ...] [--seeds N] [--trials N]
                                  [--slots N [--ordered]] [--quick] [--here] [--json]
-                                 [--picture FILE] [--cache FOLDER]
+                                 [--with FILE ...] [--picture FILE] [--cache FOLDER]
 
 Some forty problems (``contest/problems.py``): recorded and modelled tables of kernels, schedules,
 annotated programs, functions in 2, 5 and 20 dimensions, conditional spaces, noise of 10% and 30%.
@@ -18,11 +18,16 @@ problem the true cost of the best measurement counts.
 The table has the median of the best costs and the quartiles; * marks those that no other is better
 than with an error of less than one in twenty (Mann-Whitney). Below it stands how often ``auto`` is
 among these, its mean normalised rank (0 first, 1 last), how often it is at least the median peer,
-and the processor time of all. Peers are installed with pip into an environment of their own in the
+and the processor time of all. Peers are installed with pip into environments of their own in the
 cache folder; with --here those that this interpreter has are taken. What they found is recalled as
-long as problems and calls are the same. With --slots N ours evaluate N points at a time, whose
-durations vary by 0.8 in the logarithm; how busy the slots were is told beside that of ``random``.
-Scores count as they arrive; with --ordered, in the order of proposals.
+long as problems and calls are the same. Kernel Tuner's strategies search tables, pycma real
+parameters: of other problems there is "-", and they count for none of them. With --slots N ours and
+the peers that can be asked and told evaluate N points at a time, whose durations vary by 0.8 in
+the logarithm; how busy the slots were is told beside that of ``random``. PyGAD and Kernel Tuner
+call a function, one point at a time, and are left out then. Scores count as they arrive; with
+--ordered, ours in the order of proposals.
+
+With --with FILE what --json printed before, with other seeds or engines, stands beside.
 
 --quick is a look of minutes: five of the reported problems, 5 seeds, 50 trials, --here.
 """
@@ -53,15 +58,31 @@ from zenturio.search import Budget, Directions, SearchLoop, SearchProblem, make
 
 FOLDER = Path(__file__).resolve().parent / "contest"
 ROOT = FOLDER.parents[1]
-PACKAGES = ("optuna==5.0.0", "cmaes==0.13.1", "nevergrad==1.0.12", "pygad==3.4.0")
-PEERS = ("Optuna TPE", "Optuna CMA-ES", "Nevergrad NGOpt", "PyGAD")
-OURS = ("auto", "model", "ga", "hill", "anneal", "portfolio", "random")
-MODULES = {
-    "Optuna TPE": ("optuna",),
-    "Optuna CMA-ES": ("optuna", "cmaes"),
-    "Nevergrad NGOpt": ("nevergrad",),
-    "PyGAD": ("pygad",),
+ENVIRONMENTS = {
+    "engine-peers": (
+        "optuna==5.0.0", "cmaes==0.13.1", "nevergrad==1.0.12", "numpy==2.2.6", "cma==4.5.0",
+        "pygad==3.4.0",
+    ),  # Nevergrad 1.0.12 does not know NumPy 2.4
+    "engine-peers-torch": ("optuna==5.0.0", "scipy==1.17.1", "torch==2.13.0"),
+    "engine-peers-smac": ("smac==2.4.1",),
+    "engine-peers-kernels": ("kernel_tuner==1.5.0",),
+}  # fmt: skip
+"""Packages that are installed together."""
+ASKED = {
+    "Optuna TPE": ("engine-peers", "optuna"),
+    "Optuna CMA-ES": ("engine-peers", "cmaes"),
+    "Optuna GP": ("engine-peers-torch", "torch"),
+    "pycma": ("engine-peers", "cma"),
+    "Nevergrad NGOpt": ("engine-peers", "nevergrad"),
+    "SMAC3": ("engine-peers-smac", "smac"),
 }
+"""The environment of each peer that is asked and told, and the module that it needs."""
+KERNEL_TUNER = ("genetic_algorithm", "diff_evo", "hybrid_vndx", "adaptive_tabu_greywolf")
+PEERS = ASKED | {
+    "PyGAD": ("engine-peers", "pygad"),
+    **{f"Kernel Tuner {name}": ("engine-peers-kernels", "kernel_tuner") for name in KERNEL_TUNER},
+}
+OURS = ("auto", "model", "ga", "hill", "anneal", "portfolio", "random")
 QUICK = ("tiles-large", "gemm-RTX_2080_Ti", "ellipsoid5", "peaks2", "network")
 SPREAD = 0.8
 """Standard deviation of the logarithm of simulated durations."""
@@ -69,7 +90,7 @@ SURE = 0.05
 """The chance of error at which one counts as better than another."""
 
 Found = dict[str, dict[str, list[float]]]
-"""For each engine and problem, the best cost that each seed came to."""
+"""For each engine and problem that it is made for, the best cost that each seed came to."""
 
 
 def space_of(problem: Problem) -> zen.Space:
@@ -168,34 +189,33 @@ def ours(
     }
 
 
-def environment(folder: Path) -> Path:
-    """The interpreter of an environment with the peers, made once."""
-    home = folder / "engine-peers"
+def environment(name: str, folder: Path) -> Path:
+    """The interpreter of an environment with peers, made once."""
+    home, packages = folder / name, ENVIRONMENTS[name]
     python = home / "bin" / "python"
     mark = home / "peers.txt"
-    if not mark.exists() or mark.read_text() != "\n".join(PACKAGES):
+    if not mark.exists() or mark.read_text() != "\n".join(packages):
         venv.create(home, with_pip=True, clear=True)
-        subprocess.run([python, "-m", "pip", "install", "-qqq", *PACKAGES], check=True)
-        mark.write_text("\n".join(PACKAGES))
+        subprocess.run([python, "-m", "pip", "install", "-qqq", *packages], check=True)
+        mark.write_text("\n".join(packages))
     return python
 
 
-def has_module(peer: str) -> bool:
-    """Return whether this interpreter has the library of *peer*."""
-    return all(importlib.util.find_spec(name) for name in MODULES[peer])
-
-
 def theirs(
-    peer: str, problems: list[str], seeds: int, trials: int, cache: Path, *, here: bool
+    peer: str, problems: list[str], seeds: int, trials: int, slots: int, cache: Path, *, here: bool
 ) -> dict[str, Any]:
     """What a peer finds; recalled, if it was measured before."""
     parts = [(FOLDER / name).read_bytes() for name in ("problems.py", "peers.py", "sorting.csv")]
-    parts += [json.dumps([PACKAGES, peer, problems, seeds, trials, here]).encode()]
+    name = PEERS[peer][0]
+    called = [ENVIRONMENTS[name], peer, problems, seeds, trials, slots, here]
+    parts += [json.dumps(called).encode()]
     kept = cache / f"engines-{hashlib.sha256(b''.join(parts)).hexdigest()[:16]}.json"
     if not kept.exists():
-        python = sys.executable if here else environment(cache)
-        command = [python, FOLDER / "peers.py", peer, str(seeds), str(trials), *problems]
-        alone = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        python = sys.executable if here else environment(name, cache)
+        numbers = map(str, (seeds, trials, slots))
+        command = [python, FOLDER / "peers.py", peer, *numbers, *problems]
+        names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "LOKY_MAX_CPU_COUNT")
+        alone = os.environ | dict.fromkeys(names, "1")
         done = subprocess.run(command, env=alone, capture_output=True, text=True, check=False)
         if done.returncode:
             raise SystemExit(f"{peer} failed:\n{done.stderr}")
@@ -214,20 +234,28 @@ def better(one: list[float], other: list[float]) -> bool:
     return bool(mannwhitneyu(one, other, alternative="less").pvalue < SURE)
 
 
+def made_for(found: Found, problem: str) -> list[str]:
+    """The engines and peers that were asked to solve *problem*."""
+    return [name for name in found if problem in found[name]]
+
+
 def first(found: Found, problem: str) -> list[str]:
     """The engines that no other is better than."""
+    there = made_for(found, problem)
     return [
         name
-        for name in found
-        if not any(better(found[other][problem], found[name][problem]) for other in found)
+        for name in there
+        if not any(better(found[other][problem], found[name][problem]) for other in there)
     ]
 
 
 def rank(found: Found, problem: str, name: str) -> float:
-    """The place of *name* by its median; equal ones share theirs."""
-    medians = {each: statistics.median(found[each][problem]) for each in found}
-    ahead = sum(medians[each] < medians[name] for each in found)
-    return 1 + ahead + (sum(medians[each] == medians[name] for each in found) - 1) / 2
+    """The place of *name* by its median, 0 first and 1 last; equal ones share theirs."""
+    there = made_for(found, problem)
+    medians = {each: statistics.median(found[each][problem]) for each in there}
+    ahead = sum(medians[each] < medians[name] for each in there)
+    equal = sum(medians[each] == medians[name] for each in there) - 1
+    return (ahead + equal / 2) / max(len(there) - 1, 1)
 
 
 def verdict(found: Found, seconds: dict[str, float], problems: list[str]) -> str:
@@ -236,10 +264,12 @@ def verdict(found: Found, seconds: dict[str, float], problems: list[str]) -> str
     if "auto" not in found or not peers:
         return ""
     firsts = sum("auto" in first(found, problem) for problem in problems)
-    ranks = [(rank(found, problem, "auto") - 1) / (len(found) - 1) for problem in problems]
+    ranks = [rank(found, problem, "auto") for problem in problems]
     as_good = sum(
         statistics.median(found["auto"][problem])
-        <= statistics.median(statistics.median(found[peer][problem]) for peer in peers)
+        <= statistics.median(
+            statistics.median(found[peer][problem]) for peer in peers if problem in found[peer]
+        )
         for problem in problems
     )
     peer = "Optuna TPE" if "Optuna TPE" in found else peers[0]
@@ -255,20 +285,24 @@ def table(found: Found, seconds: dict[str, float], problems: list[str]) -> str:
     """What was found, as Markdown: a row for each problem, the engines by their mean ranks."""
     firsts = {problem: first(found, problem) for problem in problems}
     ranks = {
-        name: statistics.mean(rank(found, problem, name) for problem in problems) for name in found
+        name: statistics.mean(rank(found, each, name) for each in problems if each in found[name])
+        for name in found
     }
     names = sorted(found, key=ranks.__getitem__)
     lines = [f"| problem | {' | '.join(names)} |", "|---|" + "---:|" * len(names)]
     for problem in problems:
         cells = []
         for name in names:
+            if problem not in found[name]:
+                cells.append("-")
+                continue
             low, middle, high = statistics.quantiles(found[name][problem], n=4)
             star = "*" if name in firsts[problem] else ""
             cells.append(f"{middle:.4g}{star} ({low:.4g} to {high:.4g})")
         lines.append(f"| {problem} | {' | '.join(cells)} |")
     counts = [str(sum(name in firsts[problem] for problem in problems)) for name in names]
     lines.append(f"| first | {' | '.join(counts)} |")
-    lines.append(f"| mean rank | {' | '.join(f'{ranks[name]:.1f}' for name in names)} |")
+    lines.append(f"| mean rank | {' | '.join(f'{ranks[name]:.2f}' for name in names)} |")
     lines.append(
         f"| seconds of processor | {' | '.join(f'{seconds[name]:.0f}' for name in names)} |"
     )
@@ -290,12 +324,14 @@ def draw(found: Found, problems: list[str], path: Path) -> None:
     for axis, problem in zip(axes.flat, problems, strict=False):
         firsts = first(found, problem)
         for at, name in enumerate(names):
+            if problem not in found[name]:
+                continue
             low, middle, high = statistics.quantiles(found[name][problem], n=4)
             colour = "#0072b2" if name in OURS else "#d55e00"
             axis.plot([low, high], [at, at], color=colour, linewidth=2)
             shape = "o" if name in firsts else "|"
             axis.plot(middle, at, shape, color=colour, markersize=6)
-        middles = sorted(statistics.median(found[name][problem]) for name in names)
+        middles = sorted(statistics.median(found[n][problem]) for n in made_for(found, problem))
         if middles[0] > 0 and middles[-1] > 20 * middles[0]:
             axis.set_xscale("log")
         axis.set_title(problem, fontsize=9)
@@ -316,8 +352,9 @@ def main() -> None:
     halves = {"reported": REPORTED, "developed": DEVELOPED, "both": PROBLEMS}
     parser.add_argument("--half", choices=halves, default="reported")
     parser.add_argument("--problems", nargs="+", choices=PROBLEMS)
-    parser.add_argument("--engines", nargs="+", default=list(OURS))
-    parser.add_argument("--peers", nargs="*", choices=PEERS, default=list(PEERS))
+    parser.add_argument("--with", nargs="+", type=Path, default=[], dest="earlier", metavar="FILE")
+    parser.add_argument("--engines", nargs="*", default=list(OURS))
+    parser.add_argument("--peers", nargs="*", choices=PEERS, default=list(ASKED))
     parser.add_argument("--seeds", type=int)
     parser.add_argument("--trials", type=int, default=0, help="instead of those of each problem")
     parser.add_argument("--slots", type=int, default=1)
@@ -337,12 +374,16 @@ def main() -> None:
     made = {name: PROBLEMS[name]() for name in names}
     problems = {n: replace(p, budget=options.trials or p.budget) for n, p in made.items()}
     told: dict[str, dict[str, Any]] = {}
+    for file in options.earlier:
+        told |= json.loads(file.read_text())
     for name in options.engines:
         told[name] = ours(name, problems, seeds, options.slots, ordered=options.ordered)
     for name in options.peers:
-        if not options.here or has_module(name):
+        if options.slots > 1 and name not in ASKED:
+            continue
+        if not options.here or importlib.util.find_spec(PEERS[name][1]):
             told[name] = theirs(
-                name, names, seeds, options.trials, options.cache, here=options.here
+                name, names, seeds, options.trials, options.slots, options.cache, here=options.here
             )
     found = {name: each["best"] for name, each in told.items()}
     seconds = {name: each["seconds"] for name, each in told.items()}

@@ -266,6 +266,7 @@ def function(kind: str, size: int) -> Problem:
     heights = np.append(10.0, rng.uniform(1.1, 9.1, 20))
     widths = np.append(1.0, rng.uniform(0.3, 3.0, 20))
     scale = np.logspace(0, 6, size)
+    powers = np.linspace(2, 6, size)
 
     def cost(choice: Choice) -> float:
         x = np.array(choice) / (len(REAL) - 1) * 10 - 5
@@ -280,7 +281,11 @@ def function(kind: str, size: int) -> Problem:
                 return float((100 * (y[:-1] ** 2 - y[1:]) ** 2 + (y[:-1] - 1) ** 2).sum())
             case "rastrigin":
                 return float(10 * size + (z * z - 10 * np.cos(2 * math.pi * z)).sum())
+            case "powers":
+                return float((np.abs(turn @ z) ** powers).sum())
         squares = ((x - peaks) ** 2).sum(axis=1)
+        if kind == "holes":  # Shekel's: of unequal depth and width
+            return float(30 - (1 / (0.5 / heights + squares / size)).sum())
         return float(10 - (heights * np.exp(-widths * squares / (2 * size))).max())
 
     sets = {f"x{i}": REAL for i in range(size)}
@@ -408,6 +413,8 @@ def _named() -> tuple[dict[str, Callable[[], Problem]], dict[str, Callable[[], P
     developed |= {name: tables[name] for name in small if name in tables}
     developed |= {n: make for n, make in functions.items() if n[:3] in {"sph", "ros", "ras"}}
     developed |= {"sphere5~10%": partial(noisy, functions["sphere5"], 0.1)}
+    for kind, size in (("holes", 2), ("holes", 5), ("powers", 20)):
+        developed[f"{kind}{size}"] = partial(function, kind, size)
     reported = {name: make for name, make in tables.items() if name not in small}
     reported |= {name: make for name, make in functions.items() if name not in developed}
     reported |= {"network": network}
