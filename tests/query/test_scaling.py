@@ -24,7 +24,7 @@ from zenturio.query.scaling import (
     study_scaling,
     welch_half_width,
 )
-from zenturio.show.charts.chart_query import ChartQuery
+from zenturio.show.charts.chart_query import ChartQuery, counts_workers
 from zenturio.show.charts.column_charts import chart as draw
 from zenturio.show.charts.study_charts import draw_chart
 
@@ -268,6 +268,15 @@ def test_the_command_line_prints_what_python_returns_and_draws_it(study, tmp_pat
     assert picture.read_text().startswith("<?xml")
 
 
+@pytest.mark.parametrize(
+    ("name", "is_count"),
+    [("threads", True), ("OMP_NUM_THREADS", True), ("np", True), ("n_nodes", True), ("ranks", True),
+     ("n", False), ("size", False), ("nodes_file", False), ("thread_block", False)],
+)  # fmt: skip
+def test_names_of_numbers_of_workers_are_known(name, is_count):
+    assert counts_workers(name) == is_count
+
+
 def test_a_chart_has_the_speedups_their_law_and_the_ideal(study):
     options = {"x": "threads", "y": "time", "colour": "n", "where": "n <= 20 and copy == 1"}
     chart = study.plot("scaling", **options)
@@ -276,6 +285,13 @@ def test_a_chart_has_the_speedups_their_law_and_the_ideal(study):
     assert [mark.name for mark in panel.marks] == [*chart.levels]
     assert panel.marks[0].y == pytest.approx([usl(p) for p in (1, 2, 4, 8)])
     assert panel.marks[-1].y == (1, 8)
+    assert "workers" not in chart.note
+    by_default = study.plot("scaling", y="time", colour="n", where="n <= 20 and copy == 1")
+    assert by_default.panels == chart.panels
+    other = study.plot("scaling", x="n", y="time", where="threads == 1 and copy == 1")
+    assert "n is taken for the number of workers" in other.note
+    with pytest.raises(InputError, match="no parameter of program has the name of a number of"):
+        study.plot("scaling", y="time", colour="threads")
     with pytest.raises(InputError, match="no curve has two values"):
         study.plot("scaling", x="threads", y="time", where="threads == 2")
     table = pd.DataFrame({"name": ["a", "b"], "t": [1.0, 2.0]})

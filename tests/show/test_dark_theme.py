@@ -47,4 +47,6 @@ def test_the_picture_is_the_same_by_night(kind):
         scale = light["layout"]["coloraxis"]["colorscale"]
         assert found["layout"]["coloraxis"]["colorscale"] == scale
     assert found["layout"]["template"]["layout"]["font"]["color"] != palette.INK
+    buttons = found["layout"]["template"]["layout"]["modebar"]
+    assert all(contrast(buttons[part]) >= 3 for part in ("color", "activecolor"))
     assert BACKGROUND not in str(found["layout"]["title"])

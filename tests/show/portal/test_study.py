@@ -14,8 +14,11 @@ import pytest
 from show.portal.example_project import EVIL, enter
 from show.portal.running_portal import served
 from zenturio.experiment.experiment import MachineKind
+from zenturio.query.catalog import Form, StudyColumn
+from zenturio.query.listing import ColumnRange
 from zenturio.record import DriverProcess, Field, StudyDefinition
 from zenturio.record.open import open_repository
+from zenturio.show.portal.pages.study import _as_declared
 from zenturio.show.portal.state import PortalSettings
 from zenturio.study.stages.stage_graph import AFTER
 from zenturio.study.study_definition import PROGRAM
@@ -127,7 +130,31 @@ def test_parameters_tell_what_they_took(portal):
     for value in ("128", "512", "gmres"):
         assert f'<span class="value">{value}</span>' in page
     assert "(cells)" in page
-    assert "many values from 0 to 15" in portal.page("/study/parameters", name="stencil")
+    assert "from 0 to 15" in portal.page("/study/parameters", name="stencil")
+
+
+def test_parameters_are_shown_as_their_sets_are_declared(tmp_path):
+    source = b"""\
+#ZEN$ PARAM size = { 1k, 2.2k, 10k, 500 }
+#ZEN$ PARAM rate = { UNIFORM(0.5, 2.5) }
+#ZEN$ PARAM n = { 3, 1, 2 }
+"""
+    repository = open_repository(str(tmp_path / "z.db"))
+    fields = (Field("size", "str"), Field("rate", "real"), Field("n", "int"), Field("gone", "str"))
+    definition = StudyDefinition(fields[:3], sources={"a.sh": source})
+    repository.open("a", definition)
+    columns = [StudyColumn(f.name, f.name, "parameter", f.type, Form(0)) for f in fields]
+    taken = [
+        ColumnRange(columns[0], ("10k", "1k", "2.2k", "former")),
+        ColumnRange(columns[1], (1.0, 2.0)),
+        ColumnRange(columns[2], (1, 2, 3)),
+        ColumnRange(columns[3], ("b", "a")),
+    ]
+    size, rate, n, gone = _as_declared(taken, repository, "a")
+    assert size.values == ("1k", "2.2k", "10k", "former")
+    assert (rate.values, rate.low, rate.high) == (None, 0.5, 2.5)
+    assert (n.values, gone.values) == ((1, 2, 3), ("b", "a"))
+    repository.close()
 
 
 def test_repeats_and_what_is_chosen_are_columns(portal):

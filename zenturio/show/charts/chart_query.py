@@ -6,6 +6,7 @@ no pandas, so that an address can be read and written without loading either.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import Field, dataclass, fields, replace
 from pathlib import Path
@@ -539,3 +540,15 @@ def _check_paths(folder: Path, text: str) -> None:
                 f"{part} has {size:,} bytes; a page reads at most {MOST_FILE_BYTES:,}",
                 hint=_TERMINAL_HINT,
             )
+
+
+_WORKERS = re.compile(
+    r"(?:.*_)?(?:n|num|max)?_?(?:threads?|cores?|cpus?|gpus?|proc(?:s|ess|esses|essors)?|nodes?"
+    r"|workers?|ranks?|tasks?|jobs?|slots?|islands?|np|nt|nprocs?)",
+    re.IGNORECASE,
+)
+
+
+def counts_workers(name: str) -> bool:
+    """Return whether the parameter *name* is likely a number of threads, nodes or the like."""
+    return _WORKERS.fullmatch(name) is not None

@@ -26,7 +26,7 @@ from zenturio.show.chart import (
     Tiles,
     Wedges,
 )
-from zenturio.show.charts.chart_query import KINDS, ChartQuery
+from zenturio.show.charts.chart_query import KINDS, ChartQuery, counts_workers
 from zenturio.show.charts.chart_table import (
     Cell,
     ChartTable,
@@ -137,6 +137,8 @@ def chart_of_rows(table: ChartTable) -> Chart:
     if table.query.rate is None and table.attrs.get("maximized"):
         is_rate = True
         table.notes.append(RATE_NOTE.format(table.query.metric))
+    if not counts_workers(table.query.x):
+        table.notes.append(f"{table.query.x} is taken for the number of workers")
     table.notes.append("bars: 95 % interval of the speedup")
     panels: list[Panel] = []
     ranks: dict[str, int] = {}

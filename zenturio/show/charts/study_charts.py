@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from zenturio.errors import InputError
 from zenturio.record import Repository
-from zenturio.show.charts.chart_query import KINDS, ChartQuery
+from zenturio.show.charts.chart_query import KINDS, ChartQuery, counts_workers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -159,6 +159,13 @@ def _with_defaults(repository: Repository, query: ChartQuery) -> ChartQuery:
             repository, first, outside=query.outside, rows=query.row_choice
         )
         free = [name for name in parameters or ["repeat"] if name not in used]
+        if query.kind == "scaling":
+            free = [name for name in free if counts_workers(name)]
+            if not free:
+                raise InputError(
+                    f"no parameter of {first} has the name of a number of workers",
+                    hint="--x names what counts them, such as threads or nodes",
+                )
         query = replace(query, x=query.x or next(iter(free), "repeat"))
         if query.is_grid and not query.y:
             query = replace(query, y=tuple(name for name in free if name != query.x)[:1])

@@ -143,6 +143,8 @@ def _template() -> dict[str, Any]:
         "yaxis": axis,
         "scene": {"xaxis": space_axis, "yaxis": space_axis, "zaxis": space_axis},
         "hoverlabel": {"align": "left"},
+        # Without it, buttons are dark grey on the dark page.
+        "modebar": {"bgcolor": _TRANSPARENT, "color": DARK_PALE, "activecolor": DARK_INK},
         "colorway": list(map(lighten, DISTINCT)),
     }
 

@@ -19,10 +19,12 @@ from urllib.parse import quote
 from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from zenturio import quantities
 from zenturio.errors import ConflictError, InputError, NotFoundError, PlaceError
 from zenturio.experiment import Artifact, Log
 from zenturio.query.select_results import default_metric
 from zenturio.record import AttemptLogs
+from zenturio.safe_text import without_escapes
 from zenturio.show.portal.page_templates import printable
 from zenturio.show.portal.state import Portal, page_in, portal_of
 from zenturio.study.log_follower import log_after, log_so_far
@@ -560,14 +562,16 @@ def _excerpt(name: str, log: Log) -> StreamExcerpt:
 
 
 def _text(content: bytes) -> str:
-    """Return *content* as text without loss: other bytes are written as escapes."""
-    return printable(content.decode("utf-8", "backslashreplace"))
+    """Return *content* as text without colours of a terminal; other bytes are escapes."""
+    return printable(without_escapes(content.decode("utf-8", "backslashreplace")))
 
 
 def _flatten(facts: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
     for name, value in facts.items():
         if isinstance(value, Mapping):
             yield from _flatten(value, f"{prefix}{name} ")
+        elif name == "memory" and isinstance(value, int):
+            yield f"{prefix}{name}", quantities.size(value)
         elif value not in (None, ""):
             yield f"{prefix}{name}", str(value)
 

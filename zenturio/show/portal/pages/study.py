@@ -6,7 +6,7 @@ import json
 import shlex
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,12 +20,13 @@ from zenturio.expression.syntax_tree import Constant
 from zenturio.expression.writer import write
 from zenturio.query.catalog import StudyColumn
 from zenturio.query.listing import ColumnRange, ExperimentRow, FailureCause, Listing, query_listing
-from zenturio.record import EXPERIMENT_STATES, StudyDefinition
+from zenturio.record import EXPERIMENT_STATES, Repository, StudyDefinition
 from zenturio.record.open import dialect_at
 from zenturio.show.portal.page_templates import StudyQuery, attribute_name, study_name
 from zenturio.show.portal.security import origins_offered
 from zenturio.show.portal.state import FRESH_SECONDS, CachedResult, Portal, page_in, portal_of
 from zenturio.show.portal.study_watcher import StudySnapshot
+from zenturio.space import Continuous
 from zenturio.study.stages.stage_graph import AFTER
 from zenturio.study.study_definition import PROGRAM, base_of
 
@@ -332,10 +333,39 @@ def _parameter_values(portal: Portal, name: str) -> ParameterValues:
         columns = (*listing.catalog.parameters, *listing.catalog.seeds)
         statements = [listing.taken_sql(column, MOST_VALUES + 1) for column in columns]
         values = [listing.taken(column, MOST_VALUES) for column in columns]
-        return ParameterValues(values, ";\n".join(statements))
+        return ParameterValues(
+            _as_declared(values, portal.repository, name), ";\n".join(statements)
+        )
 
     table = StudyQuery(name).table_query()
     return portal.cached(name, "taken", lambda: query_listing(portal.repository, table, read)).value
+
+
+def _as_declared(
+    taken: Sequence[ColumnRange], repository: Repository, name: str
+) -> list[ColumnRange]:
+    """Return texts in the order of their sets, and what was drawn from an interval as a range."""
+    # It loads the parser of directives.
+    from zenturio.query.points_outside import declared_ranks, present_space  # noqa: PLC0415
+
+    space = present_space(repository, name)
+    if space is None:
+        return list(taken)
+    ranks = declared_ranks(space, {column_range.column.name for column_range in taken})
+    continuous = {p.name: p.domain for p in space.parameters if isinstance(p.domain, Continuous)}
+    declared: list[ColumnRange] = []
+    for column_range in taken:
+        values, places = column_range.values, ranks.get(column_range.column.name, {})
+        domain = continuous.get(column_range.column.name)
+        if domain is not None:
+            declared.append(replace(column_range, values=None, low=domain.low, high=domain.high))
+        elif values is not None and places and column_range.column.type == "str":
+            # Python sorts stably: what the set does not have stays in its order, behind it.
+            ordered = sorted(values, key=lambda value: places.get(value, len(places)))
+            declared.append(replace(column_range, values=tuple(ordered)))
+        else:
+            declared.append(column_range)
+    return declared
 
 
 # The home page: every study and its progress, and the event stream that keeps pages up to date
