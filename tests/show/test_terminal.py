@@ -4,6 +4,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from tests.show.frames import frame
@@ -69,6 +70,13 @@ def test_texts_along_an_axis_are_rows():
 def test_texts_that_are_shortened_alike_have_a_row_each():
     solvers = [f"{'left' * 6}{number}{'right' * 6}" for number in (1, 2)]
     lines = render_text(chart(frame(solvers=solvers, repeats=3), "line", x="solver", y="wtime"))
+    assert sum("●" in line for line in lines) == 2
+
+
+@pytest.mark.parametrize("ends", [(-1e100, 1e100), (0.0, 5e-324), (1.0, 1 + 2**-52)])
+def test_axes_between_any_ends_are_drawn(ends):
+    table = pd.DataFrame({"n": [1, 2], "y": ends})
+    lines = render_text(chart(table, "scatter", x="n", y="y"))
     assert sum("●" in line for line in lines) == 2
 
 

@@ -414,11 +414,12 @@ def log_ticks(low: float, high: float) -> list[float]:
 
 def tick_text(value: float) -> str:
     """Return a number as it stands at a tick: plain, or a power of ten where that is long."""
-    # log10(1000) may be just below 3.
-    size = math.floor(math.log10(abs(value)) + 1e-9) if value else 0
+    # Not by a logarithm and a division: those of the smallest numbers are wrong.
+    digits, _, exponent = f"{value:.3e}".partition("e")
+    size = int(exponent)
     if -4 <= size < 6:
         return f"{value:.6g}"
-    factor = f"{value / 10.0**size:.4g}"
+    factor = f"{float(digits):.4g}"
     return _power_of_ten(size) if factor == "1" else f"{factor}·{_power_of_ten(size)}"
 
 

@@ -7,7 +7,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from zenturio.errors import InputError
-from zenturio.show.chart import Bars, Chart, ChartAxis, Line, Points, shorten, tick_text
+from zenturio.show.chart import (
+    Bars,
+    Chart,
+    ChartAxis,
+    Line,
+    Points,
+    log_ticks,
+    shorten,
+    tick_text,
+)
 
 WIDTH, HEIGHT = 64, 16
 """Cells of the field of lines and points."""
@@ -134,11 +143,12 @@ def _field_lines(chart: Chart, marks: Sequence[Line | Points]) -> list[str]:
     for symbol, mark in _with_symbols(marks):
         for across, up in _cells_of(mark):
             cells[HEIGHT - 1 - y.cell(up)][x.cell(across)] = symbol
-    ends = dict(zip((HEIGHT - 1, 0), _end_texts(y.low, y.high), strict=True))
-    width = max(map(len, ends.values()))
-    lines = [f"{chart.y.label_with_direction:>{width}}"]
+    ends = dict(zip((0, HEIGHT - 1), _end_texts(y.low, y.high), strict=True))
+    texts = ends | {cell: text for cell, text in _inner_ticks(chart.y, y) if 1 < cell < HEIGHT - 2}
+    width = max(map(len, texts.values()))
+    lines = [f"{_axis_name(chart.y):>{width}}"]
     lines += [
-        f"{ends.get(row, ''):>{width}} ┤{''.join(row_cells)}".rstrip()
+        f"{texts.get(HEIGHT - 1 - row, ''):>{width}} ┤{''.join(row_cells)}".rstrip()
         for row, row_cells in enumerate(cells)
     ]
     return [*lines, *_axis_lines(chart.x, x, width), *_legend_lines(chart, marks)]
@@ -160,11 +170,47 @@ def _category_lines(chart: Chart, marks: Sequence[Line | Points]) -> list[str]:
 
 
 def _axis_lines(axis: ChartAxis, scale: _Scale, width: int) -> list[str]:
-    """Return the axis below a field, behind *width* characters: its ends, and its name."""
+    """Return the axis below a field, behind *width* characters: its ticks, and its name."""
     low, high = _end_texts(scale.low, scale.high)
-    middle = WIDTH - len(low) - len(high)
-    label = shorten(axis.label_with_direction, middle - 2)
-    return [f"{'':>{width}} └{'─' * WIDTH}", f"{'':>{width}}  {low}{label:^{middle}}{high}"]
+    line, texts = ["─"] * WIDTH, [*low.ljust(WIDTH - len(high)), *high]
+    last, end = len(low), WIDTH - len(high)
+    for cell, text in _inner_ticks(axis, scale):
+        start = cell - len(text) // 2
+        if last + 2 <= start and start + len(text) + 2 <= end:
+            line[cell] = "┬"
+            texts[start : start + len(text)] = text
+            last = start + len(text)
+    name = shorten(_axis_name(axis), WIDTH)
+    below = f"{'':>{width}}  "
+    axis_line = f"{'':>{width}} └{''.join(line)}"
+    return [axis_line, below + "".join(texts), f"{below}{name:^{WIDTH}}".rstrip()]
+
+
+def _axis_name(axis: ChartAxis) -> str:
+    return axis.label_with_direction + (", logarithmic" if axis.log else "")
+
+
+def _inner_ticks(axis: ChartAxis, scale: _Scale) -> Iterator[tuple[int, str]]:
+    """Yield the cell and the text of ticks between the ends, upwards, each text once."""
+    low, high = scale.low, scale.high
+    if not low < high:
+        return
+    ticks: Sequence[float] = axis.ticks
+    if not ticks:
+        ticks = log_ticks(low, high) if axis.log else _round_ticks(low, high)
+    for tick in ticks:
+        if low < tick < high:
+            yield scale.cell(tick), tick_text(float(f"{tick:.4g}"))
+
+
+def _round_ticks(low: float, high: float) -> list[float]:
+    """Return multiples of 1, 2 or 5 times a power of ten, about four of them."""
+    span = high - low
+    step = 10.0 ** math.floor(math.log10(span / 4)) if math.isfinite(span) and span / 4 else 0.0
+    if step == 0.0:  # the ends are too far apart, or too near, for a number between them
+        return []
+    step *= next(factor for factor in (1, 2, 5, 10) if span / (factor * step) <= 5)
+    return [step * i for i in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
 def _legend_lines(chart: Chart, marks: Sequence[Line | Points]) -> list[str]:
