@@ -3,6 +3,7 @@
 import contextlib
 import json
 import queue
+import sqlite3
 import sys
 from collections import Counter
 from csv import DictReader, field_size_limit
@@ -203,6 +204,28 @@ def test_groups_of_texts_stand_in_the_order_of_their_set(tmp_path):
     assert [row[0] for row in rows] == sorted(order)
     told = zen("results", "p", "--by", "r", "--limit", 2, "--json", cwd=tmp_path).facts["rows"]
     assert [row[0] for row in told] == order[:2]
+    for by in ("n,r", "r,n", "r"):
+        shown = zen("results", "p", "--by", by, "--json", cwd=tmp_path).facts["rows"]
+        asked = zen("results", "p", "--by", by, "--sql", cwd=tmp_path).out
+        with contextlib.closing(sqlite3.connect(tmp_path / ".zenturio/zenturio.db")) as database:
+            database.create_aggregate("median", 1, _First)
+            rows = database.execute(asked).fetchall()
+        assert [list(row[: by.count(",") + 1]) for row in rows] == [
+            row[: by.count(",") + 1] for row in shown
+        ]
+
+
+class _First:
+    """Stands for the median, which SQLite has not: only the order of the rows is asked."""
+
+    def __init__(self):
+        self.values = []
+
+    def step(self, value):
+        self.values.append(value)
+
+    def finalize(self):
+        return self.values[0]
 
 
 @pytest.mark.parametrize(

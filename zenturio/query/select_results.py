@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from zenturio.experiment.aggregates import (
     outliers,
     relative_width,
 )
-from zenturio.expression import Expression, parse
+from zenturio.expression import Expression, Value, parse
 from zenturio.query.aggregates import (
     aggregate_item,
     check_aggregate,
@@ -39,6 +39,7 @@ from zenturio.query.catalog import (
 from zenturio.query.present import left_out_notes
 from zenturio.query.result_table import ResultTable, choose_columns, compute_rows, study_columns
 from zenturio.query.select_statement import SelectItem, group_key, with_limit
+from zenturio.query.sql_fragments import Fragment, literal, sql, verbatim
 from zenturio.query.study_table import StudyTable, TableQuery, condition_of, open_table
 from zenturio.record import ExperimentState, Repository, StudyDefinition
 from zenturio.record.codec import NUMBERS, Form
@@ -194,12 +195,16 @@ def _group_table(table: StudyTable) -> ResultTable:
     ]
     counts = [aggregate_item("count", column, reader.dialect) for column in metrics]
     order = _group_order(query, keys, heads, metrics)
-    limited_statement = with_limit(
-        statement.select(heads, group=len(keys), order=order), query.limit
-    )
     group_rows = table.groups([*heads, *counts], len(keys), order=order)
-    if not query.sort:
-        group_rows = _in_declared_order(table, heads[: len(keys)], keys, group_rows)
+    ranks = {} if query.sort or len(group_rows) < 2 else _declared_ranks(table, keys)
+    if ranks:
+        group_rows = _in_declared_order(ranks, heads[: len(keys)], keys, group_rows)
+    if any(len(places) <= MOST_WRITTEN for places in ranks.values()):
+        by = list(_declared_order_sql(ranks, heads, keys, table))
+        grouped_statement = statement.select(heads, group=len(keys), keys=by)
+    else:
+        grouped_statement = statement.select(heads, group=len(keys), order=order)
+    limited_statement = with_limit(grouped_statement, query.limit)
     rows = [_converted(heads, row) for row in group_rows[: query.limit]]
     names = [head.name for head in heads]
     if TRIED in query.aggregates:
@@ -225,20 +230,45 @@ def _group_table(table: StudyTable) -> ResultTable:
     )
 
 
+_Ranks = Mapping[str, Mapping[Value, int]]
+MOST_WRITTEN = 50
+"""Texts of a set whose order a statement of SQL writes down."""
+
+
+def _declared_ranks(table: StudyTable, keys: Sequence[StudyColumn]) -> _Ranks:
+    """The places of texts in the sets of those *keys* that are parameters of texts."""
+    names = {key.name for key in keys if key.role == "parameter" and key.type == "str"}
+    if not names:
+        return {}
+    # It reads the files of the study, which loads NumPy and the parser of directives.
+    from zenturio.query.points_outside import declared_ranks, present_space  # noqa: PLC0415
+
+    ranks = declared_ranks(present_space(table.reader.repository, table.query.study), names)
+    return {name: places for name, places in ranks.items() if places}
+
+
+def _declared_order_sql(
+    ranks: _Ranks, heads: Sequence[SelectItem], keys: Sequence[StudyColumn], table: StudyTable
+) -> Iterator[Fragment]:
+    """What a statement sorts by for the order of `_in_declared_order`."""
+    for head, key in zip(heads, keys, strict=False):
+        places = ranks.get(key.name, {})
+        if 0 < len(places) <= MOST_WRITTEN:
+            cases = " ".join(
+                f"WHEN {literal(text, table.reader.dialect)} THEN {place}"
+                for text, place in places.items()
+            )
+            yield sql("CASE {} {} END", head.fragment, verbatim(f"{cases} ELSE {len(places)}"))
+        yield from table.statement.orders([(head, False)], digits=False)
+
+
 def _in_declared_order(
-    table: StudyTable,
+    ranks: _Ranks,
     heads: Sequence[SelectItem],
     keys: Sequence[StudyColumn],
     rows: list[tuple[Any, ...]],
 ) -> list[tuple[Any, ...]]:
     """Groups in the order of their keys: a text stands where the set of its parameter has it."""
-    names = {key.name for key in keys if key.role == "parameter" and key.type == "str"}
-    if not names or len(rows) < 2:
-        return rows
-    # It reads the files of the study, which loads NumPy and the parser of directives.
-    from zenturio.query.points_outside import declared_ranks, present_space  # noqa: PLC0415
-
-    ranks = declared_ranks(present_space(table.reader.repository, table.query.study), names)
 
     def rank(row: tuple[Any, ...]) -> list[tuple[int, tuple[bool, bool, Any]]]:
         # What a set does not have any more comes behind it, and a missing value last.
@@ -248,7 +278,7 @@ def _in_declared_order(
             (places.get(value, len(places)), sort_rank(value)) for places, value in ranked_values
         ]
 
-    return sorted(rows, key=rank) if any(ranks.values()) else rows
+    return sorted(rows, key=rank)
 
 
 def _with_tried(
