@@ -71,11 +71,11 @@ def test_few_points_and_a_study_without_an_objective_say_so(tmp_path, monkeypatc
     (tmp_path / "model.sh").write_text(PROGRAM)
     zen("run", "model.sh", "--limit", "3", cwd=tmp_path)
     told = zen("explain", "model", cwd=tmp_path).out
-    assert "parameters: not enough data to tell: 'y' has a number at 3 points, at least" in told
+    assert "parameters: not enough data for a model: 'y' has a number at 3 points, at least" in told
     assert "interactions: not enough data to tell" in told
     assert len(told.splitlines()) == 5
     told = zen("explain", "model", "-o", "model.svg", cwd=tmp_path).out
-    assert "no chart was written: not enough data to tell: 'y' has a number at 3 points" in told
+    assert "no chart was written: not enough data for a model: 'y' has a number at 3 points" in told
     assert not (tmp_path / "model.svg").exists()
     (tmp_path / "bare.sh").write_text(PROGRAM.replace("#ZEN$ OBJECTIVE MINIMIZE y\n", ""))
     zen("run", "bare.sh", "--limit", "3", cwd=tmp_path)
@@ -84,7 +84,7 @@ def test_few_points_and_a_study_without_an_objective_say_so(tmp_path, monkeypatc
         "bare: minimize y" in zen("explain", "bare", "--objective", "MINIMIZE y", cwd=tmp_path).out
     )
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match="not enough data to tell"):
+    with pytest.raises(InputError, match="not enough data for a model"):
         Study("bare").plot("dependence", y="y")
 
 

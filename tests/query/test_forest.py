@@ -143,7 +143,9 @@ def test_numbers_of_many_values_are_binned_on_the_axis_that_they_fill(scale, log
 
 
 def test_too_few_points_tell_nothing():
-    with pytest.raises(InputError, match="not enough data to tell: 'y' has a number at 15 points"):
+    with pytest.raises(
+        InputError, match="not enough data for a model: 'y' has a number at 15 points"
+    ):
         forest_shares(table({"a": range(15)}, range(15)), "y")
     with pytest.raises(InputError, match="'y' has the same value at all 20 points"):
         forest_shares(table({"a": range(20)}, [0.0] * 20), "y")

@@ -152,8 +152,8 @@ def forest_shares(frame: pd.DataFrame, metric: str, parameters: Sequence[str] = 
     usable = np.flatnonzero(np.isfinite(y))
     if len(usable) < FEWEST:
         raise InputError(
-            f"not enough data to tell: {metric!r} has a number at {amount(len(usable), 'point')},"
-            f" at least {FEWEST} are needed",
+            f"not enough data for a model: {metric!r} has a number at"
+            f" {amount(len(usable), 'point')}, at least {FEWEST} are needed",
             hint="run more of them",
         )
     if np.ptp(y[usable]) == 0:

@@ -770,7 +770,8 @@ def _importance(table: ChartTable, objectives: Sequence[ChartObjective]) -> Char
         [Panel(marks=tuple(bars))],
         ChartAxis("share of the variance", "%", ends=(0.0, longest)),
         ChartAxis("", categories=tuple(item.parameter for item in shown), is_reversed=True),
-        subject=f"importance for {objective.name}",
+        # zen explain has a model, whose shares differ and which needs more points.
+        subject=f"importance for {objective.name} by analysis of variance",
         colour=ChartAxis("of each parameter"),
         levels=tuple(mark.name for mark in bars),
     )
