@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 from typer.testing import CliRunner
@@ -14,6 +15,7 @@ from zenturio.cli.main import app
 from zenturio.errors import InputError, PlaceError
 from zenturio.study import used_files
 from zenturio.study.used_files import trace
+from zenturio.testing.executor import until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="ptrace is Linux's")
 
@@ -120,8 +122,21 @@ def test_fix_writes_what_makes_the_next_trace_silent(study, tmp_path):
     assert (folder / "a.sh").read_text() == text
 
 
-def test_an_experiment_that_fails_says_so(study):
-    assert "the traced experiment failed: exit 3" in check(study("exit 3"), "--trace")
+def test_an_input_that_is_opened_for_writing_is_no_output(study, tmp_path):
+    data = tmp_path / "data" / "mesh.bin"
+    until(lambda: time.time_ns() > data.stat().st_ctime_ns + 30_000_000)
+    found = trace(scan(study(f"exec 3<> {data}")))
+    assert (found.files, found.written) == ((str(data),), ())
+    found = trace(scan(study(f"echo x 1<> {data}")))
+    assert (found.files, found.written) == ((), (str(data),))
+
+
+def test_an_experiment_that_fails_says_so(study, capfd):
+    shown = check(study("echo begin; echo why >&2; exit 3"), "--trace")
+    assert "the traced experiment failed: exit 3" in shown
+    assert "  begin\n  why\n" in shown
+    assert "begin" not in check(study("echo begin"), "--trace")
+    assert "begin" not in "".join(capfd.readouterr())
     assert json.loads(check(study("exit 3"), "--trace", "--json"))["trace"]["exit"] == 3
 
 

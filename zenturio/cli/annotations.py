@@ -337,6 +337,7 @@ class Traced:
         trace = self.trace
         if trace.exit:
             yield f"the traced experiment failed: exit {trace.exit}; it may have used less"
+            yield from (f"  {line}" for line in trace.output.splitlines())
         if trace.is_partial:
             yield "a process of another architecture ran: what it used is not known"
         for title, names in (

@@ -11,15 +11,17 @@ import json
 import os
 import platform
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from zenturio.annotate.commands import find_program, undeclared_programs
 from zenturio.annotate.dialects import dialect_of
@@ -41,6 +43,10 @@ _SYSTEM = (
 )
 _OWN_OF_USERS = ("/usr/local/",)
 _PLATFORM = frozenset({"sh", "bash", "dash", "env"})
+_CLOCK_STEP = 20_000_000
+"""Nanoseconds by which the times of files may lag behind the clock."""
+_OUTPUT_BYTES, _OUTPUT_LINES = 16_384, 10
+"""How much is shown of what a traced experiment wrote, if it failed."""
 _MANY = 10
 """Files of one folder beyond which the folder is declared."""
 
@@ -61,6 +67,8 @@ class Trace:
     """Files of the system and of the programs' installations, which are not listed."""
     is_partial: bool
     """Whether there were processes that were not understood."""
+    output: str = ""
+    """The last lines that the commands wrote, if the experiment failed."""
 
     def directives(self, folder: Path) -> list[str]:
         """Return the bodies that declare what was used, in a file of *folder*."""
@@ -84,8 +92,9 @@ def trace(application: Application) -> Trace:
         point = next(iter(application.space.sample(1, 0)))
     experiment = ExperimentGenerator(application).experiments(point, 0)[0]
     with tempfile.TemporaryDirectory(prefix="zenturio-trace-") as name:
+        began = time.time_ns() - _CLOCK_STEP
         report = _traced(experiment, Path(os.path.realpath(name)))
-        return _judged(report, application, Path(os.path.realpath(name)))
+        return _judged(report, application, Path(os.path.realpath(name)), began)
 
 
 def _traced(experiment: Experiment, scratch: Path) -> dict[str, Any]:
@@ -103,19 +112,23 @@ def _traced(experiment: Experiment, scratch: Path) -> dict[str, Any]:
     # All steps run in one process of the tracer: their limits add up, and one without ends none.
     limits = [step.timeout for step in steps]
     timeout = None if None in limits else sum(limit for limit in limits if limit is not None)
-    try:
-        done = subprocess.run(
-            [sys.executable, "-I", "-S", tracer.__file__],
-            input=json.dumps(request).encode(),
-            stdout=subprocess.PIPE,
-            timeout=timeout,
-            check=True,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise PlaceError("the traced experiment took longer than its TIMEOUT") from error
-    except subprocess.CalledProcessError as error:
-        raise PlaceError(f"the tracer ended with status {error.returncode}") from error
-    report: dict[str, Any] = json.loads(done.stdout)
+    with tempfile.TemporaryFile() as log:
+        try:
+            done = subprocess.run(
+                [sys.executable, "-I", "-S", tracer.__file__],
+                input=json.dumps(request).encode(),
+                stdout=subprocess.PIPE,
+                stderr=log,
+                timeout=timeout,
+                check=True,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise PlaceError("the traced experiment took longer than its TIMEOUT") from error
+        except subprocess.CalledProcessError as error:
+            message = f"the tracer ended with status {error.returncode}"
+            raise PlaceError(message, hint=_last_lines(log)) from error
+        report: dict[str, Any] = json.loads(done.stdout)
+        report["output"] = _last_lines(log) if report.get("exit") else ""
     if "error" in report:
         raise PlaceError(
             f"nothing can be traced here: {report['error']}",
@@ -124,7 +137,15 @@ def _traced(experiment: Experiment, scratch: Path) -> dict[str, Any]:
     return report
 
 
-def _judged(report: dict[str, Any], application: Application, scratch: Path) -> Trace:
+def _last_lines(log: IO[bytes]) -> str:
+    size = log.seek(0, os.SEEK_END)
+    log.seek(max(size - _OUTPUT_BYTES, 0))
+    lines = log.read().decode("utf-8", "replace").rstrip().splitlines()
+    return "\n".join(lines[-_OUTPUT_LINES:])
+
+
+def _judged(report: dict[str, Any], application: Application, scratch: Path, began: int) -> Trace:
+    """*began*: when the commands began, in nanoseconds; what is older was not written by them."""
     uses = report["uses"]
     inside = _Inside(application, scratch)
     executed = [path for path in uses["executed"] if not inside.holds(path)]
@@ -141,11 +162,15 @@ def _judged(report: dict[str, Any], application: Application, scratch: Path) -> 
     # Libraries and modules below the prefix of a program that runs belong to its installation:
     # they are counted, and the program is declared in their place.
     prefixes = tuple(_prefixes(executed, application))
+    opened = [path for path in uses["written"] if not inside.holds(path) and not _is_device(path)]
+    # Some programs open their inputs for writing, too.
+    unchanged = [path for path in opened if _is_older(path, began)]
     others = [path for path in uses["read"] if not inside.holds(path)]
+    others += [path for path in unchanged if path not in uses["read"]]
     variables = [
         p for p in others if not _is_system(p) and not p.startswith(prefixes) and p not in executed
     ]
-    written = [path for path in uses["written"] if not inside.holds(path) and not _is_device(path)]
+    written = [path for path in opened if path not in unchanged]
     listed = [path for path in variables if os.path.exists(path)]  # noqa: PTH110 - texts
     return Trace(
         report["exit"],
@@ -154,7 +179,17 @@ def _judged(report: dict[str, Any], application: Application, scratch: Path) -> 
         tuple(written),
         len(others) - len(variables),
         bool(report["foreign"]),
+        report["output"],
     )
+
+
+def _is_older(path: str, began: int) -> bool:
+    """Whether the file at *path* was changed before *began* only."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return False
+    return stat.S_ISREG(found.st_mode) and max(found.st_mtime_ns, found.st_ctime_ns) < began
 
 
 class _Inside:
