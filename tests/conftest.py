@@ -36,6 +36,9 @@ hypothesis.settings.load_profile("reach" if COVERS_LAWS else "gate")
 # which takes ten times as long to start.
 # What tests write into settings is theirs. Answers are kept apart from those of whoever runs them.
 os.environ["ZENTURIO_TRUST"] = "1"
+# Terminals of tests are plain ones, whatever the one is in which the tests run.
+os.environ["TERM"] = "xterm"
+os.environ.pop("NO_COLOR", None)
 # Tests start Python hundreds of times: each would compile all that it loads where this is set.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # Databases of tests would wait for the disk: they lie in memory where there is room. Files of a run

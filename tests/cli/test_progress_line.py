@@ -1,7 +1,11 @@
 """The progress_line that says where a run stands."""
 
 import io
+import sys
 
+import pytest
+
+from zenturio.cli import output, run
 from zenturio.cli.output import best_text
 from zenturio.cli.run import ProgressLine, progress_line
 from zenturio.study.driver.progress import BestPoint, RunProgress
@@ -39,6 +43,30 @@ def test_before_anything_was_measured_there_is_no_best():
 class Terminal(io.StringIO):
     def isatty(self):
         return True
+
+
+def test_a_terminal_without_control_codes_gets_lines(monkeypatch):
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setattr(run, "SELDOM", 0.0)
+    stream = Terminal()
+    live = ProgressLine(stream)
+    live(RunProgress(60, 0, 20, 1, 3, 3.0, 9.0))
+    live.close()
+    assert stream.getvalue().startswith("running 21/60")
+    assert stream.getvalue().endswith("\n")
+    assert not set(stream.getvalue()) & {"\r", "\x1b"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "is_bold"),
+    [("TERM", "xterm", True), ("TERM", "dumb", False), ("NO_COLOR", "1", False),
+     ("NO_COLOR", "", True)],
+)  # fmt: skip
+def test_bold_is_left_out_where_it_is_not_wanted(monkeypatch, name, value, is_bold):
+    monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    output.table(("head",), [("cell",)])
+    assert sys.stdout.getvalue() == ("\x1b[1mhead\x1b[0m" if is_bold else "head") + "\ncell\n"
 
 
 def test_the_line_fits_on_the_terminal(monkeypatch):

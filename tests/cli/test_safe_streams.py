@@ -192,7 +192,6 @@ def test_a_character_that_the_encoding_lacks_is_escaped(encoding):
 PAST_THE_DOOR = {
     "output.py": "progress bars, whose words are ours",
     "results.py": "exports to a pipe",
-    "run.py": "clears the line that moves",
     "safe_streams.py": "the door, and output of experiments, byte for byte",
 }
 

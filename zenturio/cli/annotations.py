@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -97,7 +96,7 @@ def check(
         output.facts(facts)
     else:
         if show and application is not None:
-            print_replacements(application, in_colour=sys.stdout.isatty())
+            print_replacements(application, in_colour=safe_streams.has_styles())
         output.diagnostics(diagnostics)
         _tell_left_out(left_out)
         if traced is None:

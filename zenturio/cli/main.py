@@ -85,7 +85,7 @@ def main() -> None:
 
 def _work_shown() -> AbstractContextManager[None]:
     """Return a context that shows the progress of long work; on a pipe it loads nothing."""
-    if not sys.stderr.isatty():
+    if not safe_streams.is_moving(sys.stderr):
         return nullcontext()
     from zenturio.cli.output import work_shown
 

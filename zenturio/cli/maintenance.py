@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from zenturio.cli import output
+from zenturio.cli import output, safe_streams
 from zenturio.cli.options import Database, Json
 from zenturio.quantities import iso_time, utc_time
 
@@ -195,12 +195,13 @@ def copy(
     from zenturio.record import maintenance
 
     def show(table: str, rows: int) -> None:
-        if sys.stderr.isatty():
-            typer.echo(f"\r\033[K{table}: {rows:,} rows", nl=False, err=True)
+        if safe_streams.is_moving(sys.stderr):
+            safe_streams.clear_line(sys.stderr)
+            typer.echo(f"{table}: {rows:,} rows", nl=False, err=True)
 
     done = maintenance.copy_repository(source, target, show)
-    if sys.stderr.isatty():
-        typer.echo("\r\033[K", nl=False, err=True)
+    if safe_streams.is_moving(sys.stderr):
+        safe_streams.clear_line(sys.stderr)
     if json:
         output.facts({"rows": done.rows, "digest": done.digest})
         return

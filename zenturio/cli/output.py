@@ -148,7 +148,7 @@ def _listed(texts: Sequence[str]) -> str:
 @contextmanager
 def progress(words: str, total: int | None) -> Iterator[Any]:
     """Yield ``step(n=1)``, which advances a bar on a terminal and prints nothing on a pipe."""
-    if not sys.stderr.isatty():
+    if not safe_streams.is_moving(sys.stderr):
         yield lambda _n=1: None
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
@@ -163,7 +163,7 @@ def progress(words: str, total: int | None) -> Iterator[Any]:
 @contextmanager
 def share_progress(words: str) -> Iterator[Callable[[int, int], None]]:
     """Yield ``step(done, total)``; on a terminal it shows the share and the time that is left."""
-    if not sys.stderr.isatty():
+    if not safe_streams.is_moving(sys.stderr):
         yield lambda _done, _total: None
         return
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
@@ -220,7 +220,7 @@ class WorkBar:
 @contextmanager
 def work_shown() -> Iterator[None]:
     """On a terminal, show the progress of long work in the block."""
-    if not sys.stderr.isatty():
+    if not safe_streams.is_moving(sys.stderr):
         yield
         return
     bar = WorkBar()
@@ -239,7 +239,7 @@ def waiting(words: str, seconds: float = 0.0) -> Iterator[None]:
     What is said is how long it has taken and, where the block reports to `work_progress`, what is
     done and how much time is left. A block that ends after *seconds* need not report.
     """
-    if not sys.stderr.isatty():
+    if not safe_streams.is_moving(sys.stderr):
         yield
         return
     from threading import Event, Thread

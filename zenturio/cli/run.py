@@ -352,7 +352,7 @@ class ProgressLine:
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
-        self._moves = self._stream.isatty()
+        self._moves = safe_streams.is_moving(self._stream)
         self._next = monotonic() + (0.0 if self._moves else SELDOM)
         self._shown = False
         log_setup.set_progress_eraser(self._erase if self._moves else None)
@@ -370,7 +370,7 @@ class ProgressLine:
             # A line that fills the terminal would wrap, and \r returns to its last row only.
             width = shutil.get_terminal_size().columns - 1
             bar = _bar(progress.done, progress.total)
-            self._clear_line()
+            safe_streams.clear_line(self._stream)
             self._stream.write(f"{bar} {words}"[:width])
         else:
             self._stream.write(words + "\n")
@@ -390,11 +390,8 @@ class ProgressLine:
 
     def _erase(self) -> None:
         if self._moves and self._shown:
-            self._clear_line()
+            safe_streams.clear_line(self._stream)
             self._stream.flush()
-
-    def _clear_line(self) -> None:
-        safe_streams.unguarded(self._stream).write("\r\x1b[K")
 
 
 def progress_line(progress: RunProgress) -> str:

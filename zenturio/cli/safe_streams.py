@@ -137,11 +137,26 @@ def unguarded(stream: Any) -> Any:
     return stream.unguarded if isinstance(stream, VisibleText) else stream
 
 
+def is_moving(stream: Any) -> bool:
+    """Return whether *stream* is a terminal that obeys control codes, such as a moving line."""
+    return bool(stream.isatty()) and os.environ.get("TERM") != "dumb"
+
+
+def clear_line(stream: Any) -> None:
+    """Take the moving line of a terminal away."""
+    unguarded(stream).write("\r\x1b[K")
+
+
+def has_styles() -> bool:
+    """Return whether stdout shows bold text, and the user has nothing against it."""
+    return is_moving(sys.stdout) and not os.environ.get("NO_COLOR")
+
+
 def styled(text: str, style: Style) -> None:
     """Write *text* to stdout, in that style on a terminal; without a line's end."""
     stream = unguarded(sys.stdout)
     sys.stdout.flush()
-    if sys.stdout.isatty():
+    if has_styles():
         stream.write(f"{_STYLES[style]}{visible(text)}\x1b[0m")
     else:
         sys.stdout.write(text)
