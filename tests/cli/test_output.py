@@ -15,6 +15,7 @@ from cli.conftest import zen
 from zenturio.annotate.scan import scan
 from zenturio.cli import output
 from zenturio.cli.inspect import _standing_line, print_difference
+from zenturio.errors import Diagnostic
 from zenturio.log_setup import reported, work_progress
 from zenturio.record.entities import Lease
 from zenturio.study.overview import ExperimentDifference, StudyStatus
@@ -234,3 +235,8 @@ class _First:
 )
 def test_a_number_is_shown_without_an_exponent_where_its_digits_tell_more(value, text):
     assert output.number(value) == text
+
+
+def test_a_warning_without_a_place_stands_alone():
+    warning = Diagnostic("many points", severity="warning")
+    assert output.merge_warnings([warning, warning]) == [warning, warning]

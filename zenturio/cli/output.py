@@ -111,7 +111,7 @@ def merge_warnings(messages: Iterable[Diagnostic]) -> list[Diagnostic]:
 
 
 def _merged(first: Diagnostic, *others: Diagnostic) -> Diagnostic:
-    lines = _other_lines(first, others)
+    lines = _other_lines(first, others) if others else ""  # one alone may have no place
     return replace(first, message=f"{first.message} (also {lines})") if lines else first
 
 
