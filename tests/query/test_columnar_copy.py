@@ -17,9 +17,11 @@ from hypothesis import strategies as st
 
 from tests.query.conftest import fill
 from zenturio.experiment.experiment import HostConditions
+from zenturio.expression import parse
 from zenturio.log_setup import work_progress
 from zenturio.query import compare_studies, results, study_frame
 from zenturio.query.frames import group_frame, run_frame, varying_parameters
+from zenturio.query.listing import query_listing
 from zenturio.query.study_table import TableQuery, open_table
 from zenturio.record import columnar_copy
 from zenturio.record.entities import NEWEST
@@ -561,6 +563,23 @@ def test_a_column_of_many_values_is_copied_without_a_dictionary(study, monkeypat
     assert copied is not None
     words = copied.column("parameter:omega").codes()[1]
     assert sorted(words) == [1e-3, 0.5, 1.25]
+
+
+@pytest.mark.parametrize("where", [None, "n == 1", "n == 99"])
+@pytest.mark.parametrize("most", [1, 3, 10])
+def test_values_that_parameters_took_are_those_of_the_database(study, where, most):
+    condition = parse(where) if where else None
+
+    def ask():
+        return query_listing(
+            study,
+            TableQuery("s", condition),
+            lambda listing: [listing.taken(column, most) for column in listing.catalog.parameters],
+        )
+
+    results(study, "s", by=["n"])  # makes the copy
+    copied, asked = ask(), without_copy(ask)
+    assert [repr(column) for column in copied] == [repr(column) for column in asked]
 
 
 @pytest.mark.parametrize("key", ["metric:wtime", "metric:cores", "metric:balance"])

@@ -181,6 +181,18 @@ class CopiedTable:
         first = 0 if self._mask is None else int(self._mask.argmax())
         return self._any(codes != codes[first]) if len(codes) else False
 
+    def distinct(self, column: StudyColumn) -> list[Any]:
+        """The values of a column, None for NULL; NotInCopyError where they are not numbered."""
+        copied = self._column(column)
+        if copied.values is None:
+            raise NotInCopyError(column.name)
+        codes, values = copied.codes()
+        rows = np.zeros(len(values), dtype=np.int64)
+        for part in row_parts(len(codes)):
+            some = codes[part] if self._mask is None else codes[part][self._mask[part]]
+            rows += np.bincount(some, minlength=len(values))
+        return [values[code] for code in np.flatnonzero(rows).tolist()]
+
     def _any(self, rows: Array) -> bool:
         """Whether any of *rows* takes part."""
         return bool(rows.any() if self._mask is None else (rows & self._mask).any())

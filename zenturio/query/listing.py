@@ -7,6 +7,7 @@ of all experiments are computed once, and pages are cut from these.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -31,6 +32,7 @@ from zenturio.query.sql_fragments import (
 from zenturio.query.study_table import StudyTable, TableQuery, open_table
 from zenturio.record import ExperimentState, Repository
 from zenturio.record.codec import unescape_start
+from zenturio.record.columnar_copy import NotInCopyError
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,9 +168,14 @@ class Listing:
             verbatim(column.sql()),
             self._table.source(columns=[column], facts=column.wide),
         )
-        exact = column.exact(self._reader.dialect)
-        some = self._reader.rows(_distinct(exact, most + 1, source))
-        distinct = [column.value(value) for (value,) in some]
+        distinct = self._copied_values(column)
+        if distinct is None:
+            exact = column.exact(self._reader.dialect)
+            some = self._reader.rows(_distinct(exact, most + 1, source))
+            distinct = [column.value(value) for (value,) in some]
+        elif column.number and len(distinct) > most:
+            numbers = [value for value in distinct if value is not None]
+            return ColumnRange(column, None, min(numbers), max(numbers))
         if len(distinct) <= most:
             return ColumnRange(column, tuple(sorted(distinct, key=_ranked)))
         if not column.number:
@@ -177,6 +184,15 @@ class Listing:
             sql("SELECT min({}), max({}) {}", values, values, source)
         )
         return ColumnRange(column, None, column.value(low), column.value(high))
+
+    def _copied_values(self, column: StudyColumn) -> list[Any] | None:
+        """All values of a column, by the columnar copy; None where it cannot tell."""
+        if self.query.where or self.query.states:  # which are not asked about here
+            return None
+        with suppress(NotInCopyError):
+            if table := self._table.copied(build=False):
+                return [column.value(value) for value in table.distinct(column)]
+        return None
 
     def taken_sql(self, column: StudyColumn, most: int) -> str:
         """The same for somebody who asks the study's view."""
