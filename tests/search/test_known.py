@@ -89,6 +89,18 @@ def test_a_compiled_objective_takes_no_known_points():
         zen.search(SPACE, numba.njit(lambda row: 1.0), known={SPACE.point(0): 1.0})
 
 
+@pytest.mark.parametrize(("count", "models"), [(60, {60}), (100, {60, 200})])
+def test_with_many_known_points_a_model_of_more_of_them_takes_every_second_turn(count, models):
+    known = known_points(count * 10 // 9)
+    engine = make("model", SearchProblem(SPACE, budget=30, slots=1))
+    engine.tell(Trial(point, (score,)) for point, score in known.items())
+    first = engine.ask(1)
+    assert engine._models.keys() == {max(models)}
+    engine.tell([Trial(first[0], (cost(first[0]),))])
+    engine.ask(1)
+    assert engine._models.keys() == models
+
+
 def test_of_many_known_points_a_model_takes_the_best_some_of_all_ranks_and_every_trial():
     known = known_points(200)
     task = SearchProblem(SPACE, budget=30, slots=1)
@@ -98,7 +110,7 @@ def test_of_many_known_points_a_model_takes_the_best_some_of_all_ranks_and_every
         (point,) = engine.ask(1)
         engine.tell([Trial(point, (cost(point),))])
     _, losses = engine.evaluated_rows()
-    chosen = engine._training(losses)
+    chosen = engine._training(losses, 60)
     ranks = np.argsort(np.argsort(losses[:180]))[chosen[chosen < 180]]
     assert sorted(ranks)[:30] == list(range(30))
     assert len(ranks) == 60

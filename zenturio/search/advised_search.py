@@ -29,8 +29,9 @@ WASTED_SHARE = 10
 """One trial in so many may be spent on advice that is no improvement; one in any case."""
 FEWEST_COMPARED = 6
 """Trials before the agreement of forecasts with results decides anything."""
-SURE = 1.64
-"""Deviations by which ranks must agree: by chance they do in one of twenty cases."""
+SURE = 2.33
+"""Deviations by which ranks must agree: by chance they do in one of a hundred cases. They are
+compared after each trial, so that one of twenty would let many misleading results in."""
 MODELLED = 200
 """Results that the forecasts are made from at the most."""
 

@@ -186,8 +186,9 @@ ROUNDS = 4
 FINEST, COARSEST = 1e-6, 0.01
 """Limits of the share of a continuous range by which two points of one search differ."""
 MOST_KNOWN = 60
-"""Known points in the model: half of them are the best ones, the others are spread over all ranks.
-With hundreds a model takes roughness for noise, and proposes points among those that it knows."""
+"""Known points in a model: half of them are the best ones, the others are spread over all ranks.
+With hundreds a model takes roughness for noise, and proposes points among those that it knows. But
+it forecasts the first points better: so a second model of up to half the memory takes turns."""
 POOL = 20
 """The number of best rows from which new candidates are made."""
 BRANCH_CHANCE = 0.25
@@ -258,8 +259,10 @@ class KrigingSearch(GeneratorEngine):
         super().__init__(problem, settings)
         self._settings = settings
         genome = self.genome
-        self._model = GaussianProcess(Features(genome.sizes, genome.ordered, genome.optional))
-        self._fitted_at = 0
+        self._features = Features(genome.sizes, genome.ordered, genome.optional)
+        self._models: dict[int, tuple[GaussianProcess, int]] = {}
+        """By the known points that each takes: a model, and its rows when it learned last."""
+        self._model_turns = 0
         self._known_count = 0
         """How many of the evaluated points were known when the search began."""
 
@@ -292,14 +295,10 @@ class KrigingSearch(GeneratorEngine):
         rows, losses = self.evaluated_rows()
         if len(rows) < FEWEST:
             return self._random_row()
-        model = self._model
-        selected = self._training(losses)
-        costs = log_levels(losses[selected])
-        size = len(rows) - max(self._known_count - MOST_KNOWN, 0)
-        if size >= REFIT_FACTOR * self._fitted_at:
-            model.learn(rows[selected], costs)
-            self._fitted_at = size
-        model.fit(rows[selected], costs)
+        most = self._settings.memory // 2
+        is_wide = self._known_count > MOST_KNOWN and self._model_turns % 2 == 0
+        model = self._fitted(rows, losses, most if is_wide else min(MOST_KNOWN, most))
+        self._model_turns += 1
         pending = self.rows_of(self.unanswered)
         if len(pending):
             model.believe(pending)
@@ -310,10 +309,22 @@ class KrigingSearch(GeneratorEngine):
         previous_rows = np.concatenate([rows, pending])
         return self._candidate(model, best[:POOL], previous_rows, branch)
 
-    def _training(self, losses: Reals) -> Ints:
-        """Return which of the evaluated points enter the model."""
+    def _fitted(self, rows: Ints, losses: Reals, known_limit: int) -> GaussianProcess:
+        """Return a model of the trials and of up to *known_limit* known points."""
+        model, learned_at = self._models.get(known_limit, (GaussianProcess(self._features), 0))
+        selected = self._training(losses, known_limit)
+        costs = log_levels(losses[selected])
+        size = len(rows) - max(self._known_count - known_limit, 0)
+        if size >= REFIT_FACTOR * learned_at:
+            model.learn(rows[selected], costs)
+            learned_at = size
+        self._models[known_limit] = model, learned_at
+        model.fit(rows[selected], costs)
+        return model
+
+    def _training(self, losses: Reals, known_limit: int) -> Ints:
+        """Return which of the evaluated points enter a model with so many known points."""
         memory = self._settings.memory
-        known_limit = min(MOST_KNOWN, memory // 2)
         if self._known_count <= known_limit:
             return select_training(losses, memory)
         ranked = np.argsort(losses[: self._known_count], kind="stable")
