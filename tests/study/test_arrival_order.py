@@ -391,19 +391,37 @@ def test_kills_of_searches_with_equal_points_change_nothing(seed, repeats, has_k
     assert sorted(replayed.placed) == sorted(killed.placed)
 
 
-def test_a_point_without_inputs_counts_when_all_points_before_it_have():
+def searched_stage(slots, is_ready):
+    """The search of a last stage, whose point *number* has its inputs if *is_ready* says so."""
     stage = SimpleNamespace(application=SimpleNamespace(space=Space(n=span(1, 30))), links=())
     graph = SimpleNamespace(
-        stages=[stage],
-        request=lambda number, _point: number,
-        is_ready=lambda number: None if number == 1 else True,
+        stages=[stage], request=lambda number, _point: number, is_ready=is_ready
     )
     generator = SimpleNamespace(
         experiment=lambda point, repeat: experiment(1, dict(point), repeat=repeat)
     )
-    spec = SearchSpec("random", {}, Budget(4), seed=5, slots=4)
+    spec = SearchSpec("random", {}, Budget(4), seed=5, slots=slots)
     source = SearchedStage(graph, None, spec, GOALS, generator, Repeat(1), 4)
     source._reader = SimpleNamespace(attach=lambda made, number: replace(made, digest=f"r{number}"))
+    return source
+
+
+@pytest.mark.parametrize(("slots", "points"), [(0, 1), (1, 1), (2, 2), (3, 3)])
+def test_a_search_asks_for_the_inputs_of_as_many_points_as_there_are_slots(slots, points):
+    requested = set()
+
+    def is_ready(number):
+        requested.add(number)
+        return False
+
+    source = searched_stage(slots, is_ready)
+    assert list(source) == []
+    assert list(source) == []
+    assert requested == set(range(points))
+
+
+def test_a_point_without_inputs_counts_when_all_points_before_it_have():
+    source = searched_stage(4, lambda number: None if number == 1 else True)
     source.arrivals = ArrivalOrder("search")
     ready = {made.digest: made for made in source if made is not None}
     assert list(ready) == ["r0", "r2", "r3"]

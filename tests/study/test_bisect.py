@@ -238,6 +238,18 @@ def test_a_candidate_is_the_nearest_commit_that_can_be_run():
     assert bisection._runnable_near(3, [1, 2, 4, 5]) is None
 
 
+def test_the_ends_are_confirmed_at_once_where_no_commit_between_them_can_be_run():
+    bisection, measured = ends_told_apart(can_run=lambda _label: False)
+    blocks = 0
+    while (block := bisection.next_block(measured)) is not None:
+        assert block.labels == ("a", "e")
+        blocks += 1
+        assert sorted(bisection._confirming) == list(range(1, blocks))
+        run_block(measured, block, {"a": 1.0, "e": math.exp(1 + blocks / 100)})
+    assert bisection.state == "found"
+    assert bisection.suspects() == (1, 2, 3, 4)
+
+
 def test_what_cannot_be_run_counts_as_one_with_its_successor():
     bisection = Bisection(tuple("abcdef"))
     bisection._posterior = np.array([0.1, 0.2, 0.3, 0.25, 0.15])

@@ -27,6 +27,7 @@ def application(tmp_path):
     folder = tmp_path / "app"
     (folder / "in" / "empty").mkdir(parents=True)
     (folder / "in" / "a.sh").write_text(PROGRAM)
+    (folder / "in" / "a.sh").chmod(0o755)
     (folder / "data").write_bytes(b"\0\1")
     os.utime(folder / "data", ns=(10**18, 10**18))
     (folder / "tool").write_text("x")
@@ -64,6 +65,7 @@ def test_each_experiment_has_a_folder_with_its_files(application, tmp_path):
     assert (folder / "data").stat().st_mtime_ns == 10**18
     assert (folder / "in" / "a.sh").stat().st_mtime_ns > 10**18
     assert (folder / "tool").stat().st_mode & 0o777 == 0o750
+    assert (folder / "in" / "a.sh").stat().st_mode & 0o777 == 0o755
     assert (folder / "link").readlink().name == "data"
     assert (folder / "in" / "empty").is_dir()
 

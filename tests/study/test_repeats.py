@@ -524,6 +524,21 @@ class TestBudget:
                 clock[0] += 1
         return ran
 
+    def test_the_widest_points_are_chosen_when_all_results_are_there(self, study, clock):
+        source = self.source(study, 40)
+        first = list(source)
+        assert len(first) == 18
+        for experiment in first:
+            assert list(source) == []
+            measured = {"t": value(experiment.values["n"], experiment.repeat)}
+            source.complete(experiment, Outcome(experiment.digest, "ok", metrics=measured))
+        widest = list(source)
+        assert {(experiment.values["n"], experiment.repeat) for experiment in widest} == {
+            (2, 7),
+            (3, 7),
+        }
+        assert not source.over
+
     def test_wide_points_run_more_often_than_others(self, study, clock):
         source = self.source(study, 40)
         ran = self.drive(source, clock)

@@ -125,6 +125,12 @@ def test_what_is_known_is_not_run_again_and_what_changed_before_it_is(three):
     third = run("plot.sh")
     assert [each.ok for each in (*third.before, third)] == [8, 8, 2]
     repository = open_repository(create=False)
+    session = StudySession(scan("plot.sh"), select_points(scan("plot.sh").space), repository)
+    foreseen = Pipeline(session).foresee()
+    # What a later stage finds depends on files that earlier ones leave: nobody has looked.
+    assert [(plan.cached, plan.looked_at, plan.slots) for plan in (*foreseen.before, foreseen)] == [
+        (8, 8, 0), (0, 0, 0), (0, 0, 0),
+    ]  # fmt: skip
     names = {
         study.name: sum(repository.count_states(study.name).values())
         for study in repository.studies()
@@ -481,6 +487,24 @@ def test_what_is_wrong_is_told_with_its_place(three, after, message, hint):
     assert hint in diagnostic.hint
     assert Path(diagnostic.place.file).name in ("solve.sh", "plot.sh")
     assert "AFTER" in diagnostic.place.text
+
+
+@pytest.mark.parametrize("name", ["mesh/old.dat", "mesh.csv", "mesh/run.sh", "mesh"])
+def test_what_is_where_the_files_of_an_earlier_stage_come_is_told(three, name):
+    path = three / "program" / name
+    path.parent.mkdir(parents=True)
+    if name == "mesh":
+        path.symlink_to("solve.sh")
+    else:
+        path.write_text("#ZEN$ PARAM more = { 1 }\n" if name.endswith(".sh") else "old\n")
+    (three / "solve.sh").rename(three / "program" / "solve.sh")
+    with pytest.raises(
+        AnnotationError, match=f"come into mesh/, where {name} is already"
+    ) as raised:
+        stages_of(scan(three / "program"))
+    assert raised.value.diagnostics[0].hint == "rename one of them"
+    path.unlink()
+    assert [stage.name for stage in stages_of(scan(three / "program"))] == ["mesh", "program"]
 
 
 def test_a_check_looks_for_the_stages_as_well(three):

@@ -417,6 +417,13 @@ users = { a = { role = "king" }, b = { password = "plain" }, c = 1 }
     assert "plain" not in str(raised.value)
 
 
+@pytest.mark.parametrize("value", ["[]", "[1]", '[""]', '["local", "local"]', '"local"'])
+def test_places_are_distinct_names_in_a_list(tmp_path, value):
+    with pytest.raises(InputError, match="places = .* is not possible") as raised:
+        written(tmp_path, f"[serve]\nplaces = {value}\n")
+    assert raised.value.diagnostics[0].hint == 'write places = ["local"], each once'
+
+
 @pytest.mark.parametrize(
     "password", ["scrypt:", "scrypt:AAAA", "scrypt:A:B:C", "scrypt:ä:AAAA", "x"]
 )

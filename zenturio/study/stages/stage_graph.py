@@ -221,10 +221,10 @@ def _check_names(after: After, earlier: Application) -> None:
 
 def _check_room(after: After, name: str, later: Application) -> None:
     """Raise AnnotationError where a file of *later* is in the way of the files of stage *name*."""
-    for file in later.files:
-        if file.path.split("/")[0] in (name, f"{name}.csv"):
+    for path in (*later.file_paths, *(link for link, _ in later.links)):
+        if path.split("/")[0] in (name, f"{name}.csv"):
             raise AnnotationError(
-                f"the files of stage {name} come into {name}/, where {file.path} is already",
+                f"the files of stage {name} come into {name}/, where {path} is already",
                 place=after.place,
                 hint="rename one of them",
             )
