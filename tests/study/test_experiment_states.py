@@ -303,6 +303,23 @@ def test_refusals_in_a_row_are_a_stall_only_while_nothing_runs():
     assert not machine.states.is_stalled
 
 
+def test_refusals_do_not_count_while_something_runs():
+    machine = ExperimentStates(0)
+    running, refused = experiment(0), experiment(1)
+    (look_up,) = machine.handle(states.Proposed([running, refused], exhausted=True, over=True))
+    first, second = look_up.batch
+    machine.handle(states.LookedUp([first, second], {}, {running.digest, refused.digest}))
+    machine.handle(states.RoomFor(2))
+    machine.handle(states.ClaimAnswered([first, second], {running.digest: 7}))
+    for _ in range(states.REFUSALS):
+        machine.handle(states.LookedUp([second], {}, {refused.digest}))
+        machine.handle(states.RoomFor(1))
+        machine.handle(states.ClaimAnswered([second], {}))
+    machine.handle(states.Finished([(first, outcome(running))]))
+    assert not machine.in_flight
+    assert not machine.is_stalled
+
+
 def test_each_transition_is_logged_with_its_digest(caplog):
     with caplog.at_level(logging.DEBUG, states.__name__):
         Machine("recorded")

@@ -243,6 +243,13 @@ def test_one_block_runs_however_short_the_time_is():
     assert measured.reached == 1
 
 
+def test_a_comparison_ends_after_two_blocks_without_any_value():
+    design = FixedBlocks(("a", "b"), 1, 9)
+    assert blocks_of(design, lambda _: None)[0].reached == 2
+    measured, _ = blocks_of(design, lambda run: 1.0 if run.block == 2 else None)
+    assert measured.reached == 9
+
+
 def test_what_a_gate_measured_is_joined_by_block():
     measured = MeasuredBlocks()
     for label, block, value in (("a", 1, 1.0), ("a", 2, 1.0), ("b", 2, 2.0), ("b", 3, 2.0)):

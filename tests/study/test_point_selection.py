@@ -44,6 +44,10 @@ def test_options_name_points_by_their_numbers(space_of):
     assert (drawn.count, len(set(numbers(drawn)))) == (3, 3)
     assert set(numbers(drawn)) <= set(every)
     assert numbers(drawn) == numbers(select_points(space, sample=3, seed=2))
+    # A sample is the same in the next run, whose options name no seed either.
+    assert numbers(select_points(space, sample=3)) == numbers(
+        select_points(space, sample=3, seed=0)
+    )
     assert (PointSelection.none(space).count, list(PointSelection.none(space))) == (0, [])
 
 

@@ -200,6 +200,13 @@ def test_a_service_that_ends_hands_back_what_is_not_over(queue):
     assert list(queue.service._workers) == [going.number, waiting.number]
 
 
+def test_a_study_that_was_cancelled_is_stopped_and_the_others_go_on(queue):
+    cancelled, going = queue.work("eva", begun=False), queue.work("jan", begun=False)
+    queue.repository.update_submission(cancelled.number, "cancelled")
+    queue.service.look()
+    assert (cancelled._stopped, going._stopped) == (True, False)
+
+
 @pytest.mark.parametrize("others_write", [False, True])
 def test_why_a_submission_has_not_begun_is_recorded_once(queue, monkeypatch, others_write):
     eva, jan, ada = (queue.repository.submit(u, u, u, {}) for u in ("eva", "jan", "ada"))

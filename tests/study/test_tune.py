@@ -24,7 +24,7 @@ from zenturio.space import Space
 from zenturio.study.study_request import PlaceOptions
 from zenturio.study.tuning import tuning_target
 from zenturio.study.tuning.tournament import ThreadedTrials
-from zenturio.study.tuning.tune import Tuning, _best_known, run_trial, tune
+from zenturio.study.tuning.tune import Tuning, _best_known, _is_exact, run_trial, tune
 from zenturio.study.tuning.tuning_target import (
     TunedFunction,
     TunedProgram,
@@ -628,6 +628,22 @@ def test_a_program_is_not_tuned_on_several_kinds_of_machine(repository, project,
     tuning = Tuning(target, "ga", read_ranges(describe("ga"), ["population=4"]), 1, "8")
     with pytest.raises(InputError, match="has 2 kinds of machine"):
         tune(tuning, repository, place=PlaceOptions(place="hosts"))
+
+
+@pytest.mark.parametrize(
+    ("clause", "objective", "is_exact"),
+    [("", "", False), (" EXACT", "", True), (" EXACT", "MAXIMIZE wtime", False)],
+)
+def test_a_search_of_exact_metrics_is_the_same_on_every_machine(
+    repository, project, clause, objective, is_exact
+):
+    metric = 'FROM stdout REGEX "height (\\S+)"'
+    (project / "hill.py").write_text(PROGRAM.replace(metric, metric + clause))
+    target = read_target("hill.py", objective, repository)
+    assert _is_exact(Tuning(target, "ga", read_ranges(describe("ga"), []), 1, "8")) is is_exact
+    assert not _is_exact(
+        Tuning(TunedFunction(bowl, SPACE, "minimize", "bowl", "m:bowl"), "ga", {}, 1, "8")
+    )
 
 
 @pytest.mark.slow  # a cluster of Dask: some five seconds of processor

@@ -419,7 +419,7 @@ users = { a = { role = "king" }, b = { password = "plain" }, c = 1 }
 
 @pytest.mark.parametrize("value", ["[]", "[1]", '[""]', '["local", "local"]', '"local"'])
 def test_places_are_distinct_names_in_a_list(tmp_path, value):
-    with pytest.raises(InputError, match="places = .* is not possible") as raised:
+    with pytest.raises(InputError, match=r"places = .* is not possible") as raised:
         written(tmp_path, f"[serve]\nplaces = {value}\n")
     assert raised.value.diagnostics[0].hint == 'write places = ["local"], each once'
 
