@@ -162,3 +162,16 @@ def test_steps_lead_down_before_a_slope_is_known():
         quadratic.observe(improved=improved, epoch=quadratic.epoch)
         points = np.vstack([points, step])
     assert best[-1] < best[0] / 3
+
+
+def test_the_first_point_is_in_the_middle_of_continuous_ranges():
+    space = zen.Space(x=zen.uniform(2, 4), rate=zen.loguniform(1e-4, 1e-2), kind=["a", "b"])
+    search = make("auto", SearchProblem(space, Directions(), seed=3, budget=30))
+    (point,) = search.ask(1)
+    assert point["x"] == pytest.approx(3)
+    assert point["rate"] == pytest.approx(1e-3)
+    for seed in range(5):
+        search = make("auto", SearchProblem(SOLVERS, Directions(), seed=seed, budget=30))
+        (point,) = search.ask(1)
+        assert point in SOLVERS
+        assert point["smoothing"] == (1 if point["solver"] == "multigrid" else None)

@@ -83,6 +83,16 @@ class MixedSearch(KrigingSearch):
         self._best, self._gain = np.inf, 0.0
         self._is_mixed = len(self._continuous) < int((self.genome.sizes > 1).sum())
 
+    def first_rows(self, count: int) -> Ints:
+        """Return *count* rows to begin with: the first one is in the middle of continuous genes."""
+        rows = super().first_rows(count)
+        continuous, first = self._continuous, rows[0]
+        lowest = self.genome.optional[continuous].astype(np.int64)
+        middle = lowest + (self.genome.sizes[continuous] - 1 - lowest) // 2
+        first[continuous] = np.where(first[continuous] < lowest, first[continuous], middle)
+        rows[:1] = self.genome.repair(rows[:1])
+        return rows
+
     def propose(self) -> Ints:
         self._reward()
         rows, losses = self.evaluated_rows()

@@ -285,9 +285,13 @@ class KrigingSearch(GeneratorEngine):
         self._known_count = len(self.rows_of(self.evaluated))
         unknown = self.starts - len(self.evaluated)
         if unknown > 0:
-            yield self.genome.scatter(self.rng, unknown)
+            yield self.first_rows(unknown)
         while True:
             yield self.propose()
+
+    def first_rows(self, count: int) -> Ints:
+        """Return *count* rows to begin with."""
+        return self.genome.scatter(self.rng, count)
 
     @single_thread()
     def propose(self) -> Ints:
