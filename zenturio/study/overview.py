@@ -29,7 +29,6 @@ from zenturio.record import (
 from zenturio.record.entities import OUTCOME_STATES
 from zenturio.record.open import FOLDER, open_repository, project_folder
 from zenturio.study.last_options import orphans_at, place_of
-from zenturio.study.study_definition import base_of
 
 if TYPE_CHECKING:
     from zenturio.execute.executor import Outstanding, Progress
@@ -83,6 +82,9 @@ class StudyStatus:
     @property
     def is_earlier_version(self) -> bool:
         """Whether its program has been edited since: another version goes on."""
+        # It loads the parser of directives, which `zen list` does without.
+        from zenturio.study.study_definition import base_of  # noqa: PLC0415 - see above
+
         return base_of(self.study) is not None
 
     @property
