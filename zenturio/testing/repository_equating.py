@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -18,12 +18,16 @@ NAMES: Mapping[str, Experiment] = {A.digest: NEW_A, B.digest: NEW_B}
 """What the experiments of the version before are called now."""
 
 
-def edited(repository: Repository) -> None:
-    """Study s has A and B (which failed) as its version 1, and nothing as its version 2."""
+def edited(repository: Repository, late: Sequence[Experiment] = ()) -> None:
+    """Study s has A and B (which failed) as its version 1, and nothing as its version 2.
+
+    Of *late* ones there are superseded attempts, too.
+    """
     before = repository.open("s", DEFINITION)
     lease = repository.acquire_lease("s", DriverProcess.current())
     ended = replace(outcome(A, time=2.5), stdout=Log(b"said", size=4))
     repository.add_results("s", lease.number, [(A, ended), (B, outcome(B, "failed"))])
+    repository.record("s", lease.number, [outcome(each, "failed", attempt=7) for each in late])
     repository.release_lease(lease)
     repository.archive(before)
     repository.open("s", DEFINITION)
@@ -45,9 +49,13 @@ class Equating:
         assert repository.count_states("s@1")["ok"] == 1
 
     def test_an_equality_names_person_and_origin(self, repository: Repository) -> None:
-        edited(repository)
+        edited(repository, late=[A, B])
+        assert [attempt.state for attempt in repository.attempts(A.digest)] == ["ok", "superseded"]
         assert repository.equated_result("s@1", A.digest) is None
         repository.equate("s", "s@1", NAMES, "ann")
+        failed = repository.equated_result("s", NEW_B.digest)
+        assert failed is not None
+        assert failed.digest == B.digest
         equality = repository.equated_result("s", NEW_A.digest)
         assert equality is not None
         assert (equality.study, equality.person, equality.digest) == ("s@1", "ann", A.digest)
