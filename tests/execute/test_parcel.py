@@ -223,6 +223,26 @@ def test_artifacts_that_are_said_to_lie_elsewhere_are_refused(tmp_path):
         back(pack_outcome(gone, shared=True), tmp_path / "here")
 
 
+def test_what_is_no_outcome_is_refused_with_the_name_of_its_sender(tmp_path):
+    def refusal(data):
+        with pytest.raises(PlaceError) as refused:
+            unpack_outcome(data, DIGEST, tmp_path, "a worker of tcp://lab:8786")
+        return str(refused.value).splitlines()[0]
+
+    invalid = "a worker of tcp://lab:8786 returned an invalid outcome: "
+    data = pack_outcome(kept(tmp_path / "there"))
+    assert refusal(b"nothing").startswith(invalid + "this is not a zen-outcome of this version")
+    assert refusal(data[:-1]).startswith(invalid + "the message is incomplete")
+    assert refusal(data.replace(b'"status":"ok"', b'"status":"no"')).startswith(
+        invalid + "the message was damaged on its way: the manifest.status is 'no'"
+    )
+    assert refusal(data.replace(DIGEST.encode(), b"0" * len(DIGEST))) == (
+        invalid + f"an outcome of 000000000000 came for experiment {DIGEST[:12]}"
+    )
+    # What a worker could not do is said in its own words.
+    assert refusal(pack_failure(PlaceError("its disk is full"))) == "its disk is full"
+
+
 def test_an_outcome_that_is_not_of_the_experiment_is_refused_and_touches_nothing(tmp_path):
     victim = tmp_path / "outputs" / ("cd" * 16)
     gone = kept(tmp_path / "there")

@@ -357,30 +357,28 @@ def pack_failure(error: ZenError) -> bytes:
     return frame_message(_OUTCOME_MAGIC, {"failure": type(error).__name__, "diagnostics": rows}, ())
 
 
-def unpack_outcome(data: bytes, digest: str, incoming: Path) -> Outcome:
+def unpack_outcome(data: bytes, digest: str, incoming: Path, sender: str = "") -> Outcome:
     """Return the outcome of the experiment *digest*; its artifacts are below *incoming*.
 
-    Those that came with it are written there. PlaceError where it is the outcome of another
-    experiment, or none at all; raises what the place could not do.
+    Those that came with it are written there. PlaceError, which names the *sender*, where it is the
+    outcome of another experiment, or none at all; raises what the place could not do.
     """
-    manifest, blobs = unframe_message(_OUTCOME_MAGIC, data, _check_outcome_manifest)
-    if "failure" in manifest:
-        raise _failure_from_json(manifest)
-    artifacts = tuple(
-        Artifact(p, s, c, Path(stored), mode) for p, s, c, stored, mode in manifest["artifacts"]
-    )
-    if manifest["digest"] != digest:
-        raise PlaceError(
-            f"an outcome of {manifest['digest'][:12]} came for experiment {digest[:12]}"
-        )
-    if len(blobs) not in (4, 4 + len(artifacts)):
-        raise PlaceError(f"an outcome came with {len(blobs)} pieces for {len(artifacts)} artifacts")
     incoming = incoming.absolute()
+    try:
+        manifest, blobs = unframe_message(_OUTCOME_MAGIC, data, _check_outcome_manifest)
+        failed = "failure" in manifest
+        artifacts = () if failed else _artifacts_of(manifest, blobs, digest, incoming)
+    except PlaceError as error:
+        if not sender:
+            raise
+        (diagnostic,) = error.diagnostics
+        raise PlaceError(
+            f"{sender} returned an invalid outcome: {diagnostic.message}", hint=diagnostic.hint
+        ) from error
+    if failed:
+        raise _failure_from_json(manifest)
     if len(blobs) > 4:
         artifacts = _store_artifacts(artifacts, blobs[4:], incoming, digest)
-    # Only paths travelled: a worker must not make any file of this disk an artifact.
-    elif not all(belongs_to_attempt(a.kept, a.path, incoming, digest) for a in artifacts):
-        raise PlaceError(f"an outcome names artifacts that are not in {incoming}")
     heads = ((blobs[0], blobs[1]), (blobs[2], blobs[3]))
     stdout, stderr = (
         Log(*parts, size) for parts, size in zip(heads, manifest["logs"], strict=True)
@@ -401,6 +399,27 @@ def unpack_outcome(data: bytes, digest: str, incoming: Path) -> Outcome:
         remark=manifest["remark"],
         **machine_parts_from_json(manifest),
     )
+
+
+def _artifacts_of(
+    manifest: dict[str, Any], blobs: Sequence[bytes], digest: str, incoming: Path
+) -> tuple[Artifact, ...]:
+    """Return the artifacts of the outcome of *digest*; PlaceError where it is not that."""
+    artifacts = tuple(
+        Artifact(p, s, c, Path(stored), mode) for p, s, c, stored, mode in manifest["artifacts"]
+    )
+    if manifest["digest"] != digest:
+        raise PlaceError(
+            f"an outcome of {manifest['digest'][:12]} came for experiment {digest[:12]}"
+        )
+    if len(blobs) not in (4, 4 + len(artifacts)):
+        raise PlaceError(f"an outcome came with {len(blobs)} pieces for {len(artifacts)} artifacts")
+    # Only paths travelled: a worker must not make any file of this disk an artifact.
+    if len(blobs) == 4 and not all(
+        belongs_to_attempt(a.kept, a.path, incoming, digest) for a in artifacts
+    ):
+        raise PlaceError(f"an outcome names artifacts that are not in {incoming}")
+    return artifacts
 
 
 def _check_outcome_manifest(manifest: Any, where: str) -> None:

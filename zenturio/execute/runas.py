@@ -172,7 +172,8 @@ class UserProcess:
         if task is None:
             raise MalformedError(f"run {run} was not asked for")
         try:
-            outcome = unpack_outcome(data, task.experiment.digest, self._place.incoming)
+            sender = f"the worker of {self.user}"
+            outcome = unpack_outcome(data, task.experiment.digest, self._place.incoming, sender)
         except (ConflictError, Interrupted, RecordError) as error:
             # Of the service, these would mean that the study is to be tried again, for ever.
             self._settle(run, PlaceError(f"the worker of {self.user} failed: {error}"))

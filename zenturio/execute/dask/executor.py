@@ -376,7 +376,8 @@ class TaskTracker:
 
     def _settle(self, ticket: DaskTicket, data: bytes) -> None:
         try:
-            outcome = unpack_outcome(data, ticket.experiment.digest, self._incoming)
+            sender = f"a worker of {self._cluster.where}"
+            outcome = unpack_outcome(data, ticket.experiment.digest, self._incoming, sender)
         except ZenError as error:
             ticket.fail(error)
         else:
