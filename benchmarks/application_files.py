@@ -18,9 +18,11 @@ import os
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +31,7 @@ import growth
 KEPT = Path(__file__).with_suffix(".json")
 MARK = "files"
 IN_A_FOLDER, BYTES = 100, 2000
-COPIED = "the same folder, copied by a bare loop: files opened"
-LINKED = "the same folder, by hard links: files opened"
+THREADS = 4
 TOLERANCE = 0.15
 """What fixed costs of small sizes, and logarithms, may add to an exponent."""
 AGE_SECONDS = 2.1
@@ -73,8 +74,7 @@ def files_rows(folder: Path, sizes: list[int]) -> Iterator[dict[str, Any]]:
         "fill a new folder for an experiment: files opened": 1,
         # The contents of a small application are held in memory, those of a large one read again.
         "fill a second new folder for an experiment: files opened": 1.3,
-        COPIED: 1,
-        LINKED: 0,
+        **{f"the same folder, {what}": promise for what, (_, _, promise) in BARE.items()},
         "fill a used folder for an experiment: files opened": 0,
         "fill a used folder for an experiment: files compared": 1,
     }
@@ -122,25 +122,58 @@ def measure_files(folder: Path, size: int) -> dict[str, tuple[int, float]]:
         "check, nothing changed: files opened": again,
         "fill a new folder for an experiment: files opened": new,
         "fill a second new folder for an experiment: files opened": second,
-        COPIED: counted("open", lambda: copy(source, folder / f"copied{size}", write_copy)),
-        LINKED: counted("open", lambda: copy(source, folder / f"linked{size}", os.link)),
+        **{
+            f"the same folder, {what}": counted(
+                "open", partial(copy, source, folder / f"bare{number}-{size}", put, threads)
+            )
+            for number, (what, (put, threads, _)) in enumerate(BARE.items())
+        },
         "fill a used folder for an experiment: files opened": used,
         "fill a used folder for an experiment: files compared": compared,
     }
 
 
-def copy(source: Path, target: Path, put: Callable[[str, str], None]) -> None:
+def copy(source: Path, target: Path, put: Way, threads: int) -> None:
     """Make the folders of *source* anew, and put each file there: the least that can be done."""
+    pairs = []
     for folder, _, names in os.walk(source):
         below = f"{target}{folder.removeprefix(str(source))}"
         Path(below).mkdir()
-        for name in names:
-            put(f"{folder}/{name}", f"{below}/{name}")
+        pairs += [(f"{folder}/{name}", f"{below}/{name}") for name in names]
+    if threads == 1:
+        for pair in pairs:
+            put(*pair)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        deque(pool.map(lambda pair: put(*pair), pairs), maxlen=0)
 
 
 def write_copy(source: str, target: str) -> None:
     with Path(source).open("rb", 0) as old, Path(target).open("xb", 0) as new:
         new.write(old.read())
+
+
+def copy_in_kernel(source: str, target: str) -> None:
+    with Path(source).open("rb", 0) as old, Path(target).open("xb", 0) as new:
+        os.copy_file_range(old.fileno(), new.fileno(), 1 << 30)
+
+
+def write_nothing(_source: str, target: str) -> None:
+    with Path(target).open("xb", 0):
+        pass
+
+
+Way = Callable[[str, str], None]
+BARE: dict[str, tuple[Way, int, float]] = {
+    "copied by a bare loop: files opened": (write_copy, 1, 1),
+    "copied in the kernel: files opened": (copy_in_kernel, 1, 1),
+    f"copied by {THREADS} threads: files opened": (write_copy, THREADS, 1),
+    "with empty files: files opened": (write_nothing, 1, 1),
+    "by symbolic links: files opened": (os.symlink, 1, 0),
+    "by hard links: files opened": (os.link, 1, 0),
+}
+"""Bare ways to make the same folder in the same minutes, with their threads and their promises. A
+folder of an experiment has copies: through links a program could write into its inputs."""
 
 
 def counted(event: str, act: Callable[[], object]) -> tuple[int, float]:

@@ -135,10 +135,7 @@ class Place:
             resource.getrusage(who) for who in (resource.RUSAGE_CHILDREN, resource.RUSAGE_SELF)
         ]
         seconds = sum(usage.ru_utime + usage.ru_stime for usage in usages)
-        if self.server is None:
-            return seconds
-        postmaster = int((self.server.data / "postmaster.pid").read_text().split()[0])
-        return seconds + process_seconds(postmaster)
+        return seconds if self.server is None else seconds + server_seconds(self.server)
 
     def size(self) -> int:
         """Bytes of the database."""
@@ -156,6 +153,11 @@ class Place:
                 (self.schema,),
             ).fetchone()
         return int(rows[0])
+
+
+def server_seconds(server: postgres.Server) -> float:
+    """Processor seconds of all processes of a server."""
+    return process_seconds(int((server.data / "postmaster.pid").read_text().split()[0]))
 
 
 def process_seconds(root: int) -> float:

@@ -36,7 +36,7 @@ from zenturio.query.frames import group_frame
 from zenturio.record import SPACES, Field, StudyDefinition, columnar_copy, maintenance
 from zenturio.record.database import Transaction
 from zenturio.record.open import open_repository
-from zenturio.record.sqlite import SQLite
+from zenturio.record.sqlite import SQLite, sqlite_module
 from zenturio.study.best_points import MEDIAN, best
 from zenturio.study.overview import study_statuses
 
@@ -49,7 +49,23 @@ STEPS = 500
 """Of SQLite's machine between two calls of the counter."""
 KEPT = Path(__file__).with_suffix(".json")
 MARK = "growth"
-CHANCE = "(random() / 1.8446744073709552e19 + 0.5)"
+# In SQLite, and in PostgreSQL: a number from 0 to 1, a digest, and the columns of the fields.
+CHANCE = ("(random() / 1.8446744073709552e19 + 0.5)", "random()")
+DIGEST = (
+    "unhex(printf('%016x', i) || hex(randomblob(8)))",
+    "decode(lpad(to_hex(i), 16, '0') || substr(md5(random()::text), 1, 16), 'hex')",
+)
+SLOTS = (
+    [f"v{number}" for number in range(len(PARAMETERS) + len(METRICS))],
+    ["i0", "i1", "i2", "t0", "r0", "r1", "r2", "i3"],
+)
+STUDY_COPIES = (
+    "INSERT INTO studies SELECT i, 1, 's' || i, 'study_s' || i, i, 0, NULL, 1.0, 0 FROM c",
+    "INSERT INTO versions SELECT i, i, 1, created, 0, members FROM c, versions WHERE id = 1",
+    "INSERT INTO definitions SELECT i, i, at, document FROM c, definitions WHERE version = 1",
+    "INSERT INTO counters SELECT i, 0, 1, 'ok', 7 FROM c",
+)
+HOST = "(id, name, machine, kernel, memory) VALUES (1, '', 0, '', 0)"
 
 Counts = dict[str, int]
 
@@ -158,65 +174,100 @@ QUESTIONS = (
 )  # fmt: skip
 
 
-def fill(path: Path, size: int) -> None:
+def fill(place: Path | str, size: int) -> None:
     """Put a study of *size* results there, and one to compare it with, with five repeats a point.
 
-    Rows are put in as they would lie there.
+    Rows are put in as they would lie there: in a file, or at the URL of a PostgreSQL schema.
     """
     fields = [tuple(Field(n, kind) for n, kind in part.items()) for part in (PARAMETERS, METRICS)]
     goals = ({"direction": "minimize", "expression": "wtime"},)
-    repository = open_repository(path)
+    repository = open_repository(place)
     for name in STUDIES:
         repository.open(name, StudyDefinition(*fields, goals=goals))
-    connection = repository.engine.raw_connection()
-    cursor = connection.cursor()
-    cursor.execute("BEGIN")
-    cursor.execute("INSERT INTO hosts (id, name, machine, kernel, memory) VALUES (1, '', 0, '', 0)")
-    versions = cursor.execute("SELECT id FROM versions ORDER BY id").fetchall()
-    for number, (version,) in enumerate(versions):
-        first = number * size
-        size = min(size, COMPARED) if number else size
-        cursor.execute(
-            f"""
-            WITH RECURSIVE c(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM c WHERE i + 1 < {size}),
-            p AS (SELECT i, i / 5 AS j, i % 5 + 1 AS repeat, {CHANCE} AS a, {CHANCE} AS b FROM c)
-            INSERT INTO results (id, version, digest, position, repeat, round, machine, newest,
-                status, attempt, lease, host, started, ended, exit, v0, v1, v2, v3, v4, v5, v6, v7)
-            SELECT i + 1 + {first}, {version},
-                unhex(printf('%016x', i) || hex(randomblob(8))), j, repeat, 1, 0, 1,
-                CASE WHEN i % 50 THEN 'ok' ELSE 'failed' END, 1, 1, 1, 1.0, 2.0, 0,
-                128 << (j % 6), (j / 6) % 16 + 1, 8 << ((j / 96) % 5),
-                CASE (j / 480) % 4 WHEN 0 THEN 'cg' WHEN 1 THEN 'gmres' ELSE 'minres' END,
-                (j / 1920) * 0.001,
-                (128 << (j % 6)) * (1 + 0.1 * a) / ((j / 6) % 16 + 1), b * 100,
-                1000000 + CAST(a * 1e9 AS INTEGER) FROM p
-            """
-        )
-        for status, count in (("ok", size - -(-size // 50)), ("failed", -(-size // 50))):
-            cursor.execute("INSERT INTO counters VALUES (?, 0, 1, ?, ?)", (version, status, count))
-    cursor.execute("COMMIT")
-    connection.close()
+    with transaction(place) as ask:
+        ask(f"INSERT INTO hosts {HOST}")
+        versions = ask("SELECT id FROM versions ORDER BY id").fetchall()
+        for number, (version,) in enumerate(versions):
+            first = number * size
+            size = min(size, COMPARED) if number else size
+            slots = ", ".join(SLOTS[is_server(place)])
+            ask(
+                f"""
+                WITH RECURSIVE c(i) AS ({numbers(place, 0, size - 1)}),
+                p AS (SELECT i, i / 5 AS j, i % 5 + 1 AS repeat,
+                    {CHANCE[is_server(place)]} AS a, {CHANCE[is_server(place)]} AS b FROM c)
+                INSERT INTO results (id, version, digest, position, repeat, round, machine, newest,
+                    status, attempt, lease, host, started, ended, exit, {slots})
+                SELECT i + 1 + {first}, {version}, {DIGEST[is_server(place)]}, j, repeat, 1, 0, 1,
+                    CASE i % 50 WHEN 0 THEN 'failed' ELSE 'ok' END, 1, 1, 1, 1.0, 2.0, 0,
+                    128 << CAST(j % 6 AS INTEGER), (j / 6) % 16 + 1,
+                    8 << CAST((j / 96) % 5 AS INTEGER),
+                    CASE (j / 480) % 4 WHEN 0 THEN 'cg' WHEN 1 THEN 'gmres' ELSE 'minres' END,
+                    (j / 1920) * 0.001,
+                    (128 << CAST(j % 6 AS INTEGER)) * (1 + 0.1 * a) / ((j / 6) % 16 + 1), b * 100,
+                    1000000 + CAST(a * 1e9 AS INTEGER) FROM p
+                """
+            )
+            for status, count in (("ok", size - -(-size // 50)), ("failed", -(-size // 50))):
+                ask(f"INSERT INTO counters VALUES ({version}, 0, 1, '{status}', {count})")
     repository.close()
 
 
-def fill_studies(path: Path, count: int) -> None:
-    """Put so many studies there, each with one kind of results, as copies of the first."""
-    repository = open_repository(path)
+def fill_studies(place: Path | str, count: int, points: int = 0) -> None:
+    """Put so many studies there, each with one kind of results, as copies of the first.
+
+    With *points*, each has so many results.
+    """
+    repository = open_repository(place)
     repository.open("s1", StudyDefinition(notes={SPACES: ["one"]}))  # as a run notes it
-    connection = repository.engine.raw_connection()
-    cursor = connection.cursor()
-    cursor.execute("BEGIN")
-    numbers = f"WITH RECURSIVE c(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM c WHERE i < {count})"
-    for text in (
-        "INSERT INTO studies SELECT i, 1, 's' || i, 'study_s' || i, i, 0, NULL, 1.0, 0 FROM c",
-        "INSERT INTO versions SELECT i, i, 1, created, 0, members FROM c, versions WHERE id = 1",
-        "INSERT INTO definitions SELECT i, i, at, document FROM c, definitions WHERE version = 1",
-        "INSERT INTO counters SELECT i, 0, 1, 'ok', 7 FROM c",
-    ):
-        cursor.execute(f"{numbers} {text}")
-    cursor.execute("COMMIT")
-    connection.close()
+    with transaction(place) as ask:
+        for text in STUDY_COPIES:
+            ask(f"WITH RECURSIVE c(i) AS ({numbers(place, 2, count)}) {text}")
+        ask(f"UPDATE counters SET count = {points or 7}")
+        for table in ("studies", "versions", "definitions") if is_server(place) else ():
+            ask(f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), {count + 1})")
+        if points:
+            ask(f"INSERT INTO hosts {HOST}")
+            ask(
+                f"""
+                WITH RECURSIVE c(i) AS ({numbers(place, 1, points)})
+                INSERT INTO results (id, version, digest, position, repeat, round, machine, newest,
+                    status, attempt, lease, host, started, ended, exit)
+                SELECT (v.id - 1) * {points} + i, v.id, {DIGEST[is_server(place)]}, i, 1, 1, 0, 1,
+                    'ok', 1, 1, 1, 1.0, 2.0, 0 FROM versions v, c
+                """
+            )
     repository.close()
+
+
+def is_server(place: Path | str) -> bool:
+    """Whether *place* is a URL of PostgreSQL, and no file."""
+    return str(place).startswith("postgresql:")
+
+
+def numbers(place: Path | str, first: int, last: int) -> str:
+    """A query of all numbers from *first* to *last*, within a recursive one that is called c."""
+    if is_server(place):
+        return f"SELECT CAST(generate_series({first}, {last}) AS bigint)"
+    return f"SELECT {first} UNION ALL SELECT i + 1 FROM c WHERE i < {last}"
+
+
+@contextmanager
+def transaction(place: Path | str) -> Iterator[Callable[[str], Any]]:
+    """Yield what executes a statement; all of them are committed at the end."""
+    if is_server(place):
+        import psycopg
+
+        with psycopg.connect(str(place)) as session:
+            yield session.execute
+        with psycopg.connect(str(place), autocommit=True) as session:  # as it does by itself later
+            session.execute("VACUUM ANALYZE results")
+        return
+    connection = sqlite_module().connect(place)
+    connection.execute("BEGIN")
+    yield connection.execute
+    connection.execute("COMMIT")
+    connection.close()
 
 
 @contextmanager

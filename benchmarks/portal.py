@@ -1,12 +1,16 @@
 """The portal on a million experiments, under fifty tabs, and beside the pages of others.
 
     python benchmarks/portal.py [--size N] [--trials N] [--tabs N] [--json] [--cache FOLDER]
+    python benchmarks/portal.py --database FILE
 
 A portal is started on a study of a million experiments in SQLite, as `zen portal` starts it; its
 pages are asked for over HTTP, and its resident memory is read from the system. Then a study of
 tiny programs is driven alone and under open tabs, in turns. Beside it Optuna's dashboard and
 MLflow's server answer for 10,000 trials what their pages wait for, and the portal for as many.
 The peers are installed with pip into an environment of their own in the cache folder.
+
+With --database, each page and each chart of a study `big` that is there is asked for twice instead;
+`whole_commands.py` makes one of ten million experiments in its folder.
 """
 
 from __future__ import annotations
@@ -45,6 +49,40 @@ TABLES = {
     "a filter that few meet": {"where": "wtime < 0.02"},
     "sorted, the first rows": {"sort": "-gflops"},
     "sorted and filtered": {"sort": "wtime", "where": "threads == 7"},
+}
+STUDY_PAGES: dict[str, tuple[str, dict[str, str]]] = {
+    "home": ("/", {}),
+    "the study, first of all": ("/study", {"name": "big"}),
+    **{
+        f"its table, {name}": ("/study", {"name": "big", **more})
+        for name, more in TABLES.items()
+        if name != "rows in the middle"
+    },
+    "rows of a sorted table, counted": ("/study/found", {"name": "big", "sort": "-gflops"}),
+    "rows of a filter, counted": ("/study/found", {"name": "big", "where": "wtime < 10"}),
+    "its failures": ("/study/failures", {"name": "big"}),
+    "its parameters": ("/study/parameters", {"name": "big"}),
+    "an experiment": ("{experiment}", {}),
+    "the form of charts": ("/chart", {"study": "big"}),
+    "SQL": ("/sql", {}),
+    "reports": ("/report", {}),
+    **{
+        f"a chart: {kind}": ("/chart/figure", {"study": "big", "kind": kind, **more})
+        for kind, more in {
+            "line": {"x": "n", "y": "wtime"},
+            "bar": {"x": "n", "y": "wtime"},
+            "scatter": {"x": "maxrss", "y": "wtime"},
+            "box": {"x": "n", "y": "wtime"},
+            "pie": {"x": "solver", "y": "wtime"},
+            "heatmap": {"x": "n", "y": "threads", "z": "wtime"},
+            "surface": {"x": "n", "y": "threads", "z": "wtime"},
+            "convergence": {},
+            "importance": {},
+            "slice": {},
+            "pareto": {"objective": "MINIMIZE wtime, MAXIMIZE gflops"},
+            "parallel": {},
+        }.items()
+    },
 }
 REST = 12.0
 """Seconds after which the portal has given back what it does not hold."""
@@ -195,6 +233,27 @@ def million(folder: Path, size: int, rounds: int) -> dict[str, Any]:
         time.sleep(REST)
         found["memory in the end, MB"], found["memory at most, MB"] = memory(pid)
     return found | {"pages": pages}
+
+
+def each_page(db: Path) -> dict[str, Any]:
+    """Milliseconds of each page of a study that is there: the first time, and once more."""
+    found: dict[str, Any] = {}
+    with portal(db) as (browser, pid, started):
+        found["from the command to home"] = [started * 1000, processor(pid) * 1000]
+        (link,) = re.findall(rb"/experiment/[0-9a-f]{32}", browser.get("/study", {"name": "big"}))[
+            :1
+        ]
+        for name, (path, asked) in STUDY_PAGES.items():
+            # The server's time of the processor for both: other work makes the wall say little.
+            times = []
+            for _ in range(2):
+                before = processor(pid)
+                browser.get(path.replace("{experiment}", link.decode()), asked)
+                times.append((processor(pid) - before) * 1000)
+            found[name] = {"first": times[0], "again": times[1]}
+            print(f"{name}: {times[0]:.0f}, {times[1]:.0f} ms", file=sys.stderr)
+        found["memory in the end, MB"], found["memory at most, MB"] = memory(pid)
+    return found
 
 
 def under_tabs(folder: Path, tabs: int, runs: int, rounds: int) -> dict[str, Any]:
@@ -379,9 +438,14 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=4000, help="of the tiny program; 0: none")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--cache", type=Path, default=Path("build/peers"), help="for the peers")
+    parser.add_argument("--database", type=Path, metavar="FILE", help="ask for each page of it")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     found: dict[str, Any] = {}
+    if options.database:
+        found["each page, processor ms"] = each_page(options.database.absolute())
+        print(json.dumps(found, indent=2) if options.json else told(found))
+        return
     with tempfile.TemporaryDirectory(prefix="zen-portal-") as name:
         folder = Path(name)
         found["a large study, ms"] = million(folder, options.size, options.rounds)

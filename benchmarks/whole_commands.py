@@ -1,12 +1,16 @@
 """What whole commands cost at the sizes that were promised, beside the goals.
 
-    python benchmarks/whole_commands.py [--only NAME ...] [--folder FOLDER] [--write FILE]
+    python benchmarks/whole_commands.py [--only NAME ...] [--folder FOLDER] [--postgresql]
+        [--write FILE]
 
 Each row is a command at one size, run as a process: processor seconds of the user and the system,
 start-up included (0.36), and the largest resident size. What a row needs is made in the folder when
 it is not there: all of it takes an hour and 10 GB. Rows that were measured are kept in
 `whole_commands.json`, so that they can be measured one by one, and --write puts all of them between
 the marks of a page of the documentation.
+
+With --postgresql, rows that concern the database are measured on a server of its own, with the
+processor seconds of its processes. It lies in the folder, and is removed at the end.
 """
 
 from __future__ import annotations
@@ -19,11 +23,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import growth
 
@@ -35,6 +41,7 @@ from zenturio.record.entities import DriverProcess
 from zenturio.record.open import open_repository
 from zenturio.study.overview import result_count
 
+SERVER = "; PostgreSQL"
 KEPT = Path(__file__).with_suffix(".json")
 MARK = "commands"
 ZEN = (sys.executable, "-m", "zenturio")
@@ -54,6 +61,15 @@ Local.submit = lambda *_: os._exit(0)
 main()
 """
 """Runs a command until it begins an experiment."""
+OPEN = """\
+import os
+from zenturio.record import StudyDefinition
+from zenturio.record.open import open_repository
+repository = open_repository(os.environ.get("ZENTURIO_DB", ".zenturio/zenturio.db"))
+for _ in range(1000):
+    repository.open("s2500", StudyDefinition())
+repository.close()
+"""
 PAGE = """\
 import sys
 from pathlib import Path
@@ -102,34 +118,25 @@ class Case:
     """Whether columnar copies may be there."""
     program: str = ""
     """A Python program that runs with the words, in place of zen."""
+    on_server: bool = False
+    """Whether it is measured on PostgreSQL as well."""
 
 
-def large_study(folder: Path, size: int = 10**7) -> None:
-    growth.fill(database(folder), size)
+def small_study(place: Path | str) -> None:
+    growth.fill(place, 1_000)
 
 
-def two_studies(folder: Path) -> None:
-    growth.fill(database(folder), 10**6)
+def large_study(place: Path | str, size: int = 10**7) -> None:
+    growth.fill(place, size)
 
 
-def many_studies(folder: Path, count: int = 5_000, points: int = 20) -> None:
+def two_studies(place: Path | str) -> None:
+    growth.fill(place, 10**6)
+
+
+def many_studies(place: Path | str, count: int = 5_000, points: int = 20) -> None:
     """Studies with results each, as if each had been run."""
-    growth.fill_studies(database(folder), count)
-    repository = open_repository(str(database(folder)))
-    connection = repository.engine.raw_connection()
-    cursor = connection.cursor()
-    cursor.execute("BEGIN")
-    cursor.execute("INSERT INTO hosts (id, name, machine, kernel, memory) VALUES (1, '', 0, '', 0)")
-    cursor.execute(
-        f"WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < {points})"
-        " INSERT INTO results (version, digest, position, repeat, round, machine, newest, status,"
-        " attempt, lease, host, started, ended, exit)"
-        " SELECT v.id, randomblob(16), i, 1, 1, 0, 1, 'ok', 1, 1, 1, 1.0, 2.0, 0 FROM versions v, c"
-    )
-    cursor.execute(f"UPDATE counters SET count = {points}")
-    cursor.execute("COMMIT")
-    connection.close()
-    repository.close()
+    growth.fill_studies(place, count, points)
 
 
 def cached(folder: Path, count: int = 10**6 - 10) -> None:
@@ -188,10 +195,14 @@ def artifacts(experiments: int, command: str) -> Callable[[Path], None]:
     return make
 
 
-FOLDERS: dict[str, Callable[[Path], None]] = {
+DATABASES: dict[str, Callable[[Path | str], None]] = {
+    "small": small_study,
     "results": large_study,
     "compared": two_studies,
     "studies": many_studies,
+}
+"""What fills the database of a folder, on SQLite or PostgreSQL."""
+FOLDERS: dict[str, Callable[[Path], None]] = {
     "cached": cached,
     "searched": killed_search,
     "files": files_100000,
@@ -202,31 +213,48 @@ FOLDERS: dict[str, Callable[[Path], None]] = {
     "plans": lambda _: None,
 }
 TWO_KEYS = ("--by", "n,threads")
+HEATMAP = ("plot", "big", "--kind", "heatmap", "--x", "n", "--y", "threads", "--z", "wtime",
+           "-o", "chart.svg")  # fmt: skip
 CASES = (
-    Case("results --limit 5", "10^7 results", ("results", "big", "--limit", "5"), seconds=0.6),
+    *(
+        Case(name, "10^3 results", words, "small", remark="next to nothing but start-up")
+        for name, words in (
+            ("results by two keys", ("results", "big", *TWO_KEYS)),
+            ("plot --kind heatmap", HEATMAP),
+            ("best", ("best", "big")),
+        )
+    ),
+    *(
+        Case(name, size, words, folder, seconds=goal, on_server=True, warm=name != "db check",
+             remark="linear, with progress" if name == "db check" else "")
+        for size, folder, best, fit in (
+            ("10^6 results", "compared", 0.6, 2.0), ("10^7 results", "results", 1.0, None)
+        )
+        for name, words, goal in (
+            ("results --limit 5", ("results", "big", "--limit", "5"), 0.6),
+            ("results by two keys", ("results", "big", *TWO_KEYS), 1.0),
+            ("median by two keys", ("results", "big", *TWO_KEYS, "--agg", "median"), 1.0),
+            ("results sorted, 5 rows", ("results", "big", "--sort=-gflops", "--limit", "5"), 1.0),
+            ("plot --kind heatmap", HEATMAP, 1.0),
+            ("best", ("best", "big"), best),
+            ("fit", ("fit", "big", "--y", "wtime", "--x", "n"), fit),
+            ("db check", ("db", "check"), None),
+        )
+    ),
     Case("results by a condition, 5 rows", "10^7 results",
          ("results", "big", "--where", "wtime < 10", "--limit", "5"), seconds=0.6),
     Case("results by a condition, 5 rows, no copy", "10^7 results",
          ("results", "big", "--where", "wtime < 10", "--limit", "5"),
          seconds=0.6, remark='prints "of about 300,000 rows"', has_copy=False),
-    Case("results by two keys", "10^7 results", ("results", "big", *TWO_KEYS), seconds=1.0),
-    Case("median by two keys", "10^7 results",
-         ("results", "big", *TWO_KEYS, "--agg", "median"), seconds=1.0),
-    Case("results sorted, 5 rows", "10^7 results",
-         ("results", "big", "--sort=-gflops", "--limit", "5"), seconds=1.0),
-    Case("best", "10^7 results", ("best", "big"), seconds=1.0),
-    Case("fit", "10^7 results", ("fit", "big", "--y", "wtime", "--x", "n")),
     *(
         Case(f"plot --kind {kind}", "10^7 results",
-             ("plot", "big", "--kind", kind, *more, "-o", "chart.svg"),
-             seconds=1.0 if kind == "heatmap" else None)
+             ("plot", "big", "--kind", kind, *more, "-o", "chart.svg"))
         for kind, more in {
             "line": ("--x", "n", "--y", "wtime"),
             "bar": ("--x", "n", "--y", "wtime"),
             "scatter": ("--x", "maxrss", "--y", "wtime"),
             "box": ("--x", "n", "--y", "wtime"),
             "pie": ("--x", "solver", "--y", "wtime"),
-            "heatmap": ("--x", "n", "--y", "threads", "--z", "wtime"),
             "surface": ("--x", "n", "--y", "threads", "--z", "wtime"),
             "convergence": (),
             "importance": (),
@@ -235,18 +263,17 @@ CASES = (
             "parallel": (),
         }.items()
     ),
-    Case("db check", "10^7 results", ("db", "check"), remark="linear, with progress", warm=False),
     Case("db backup", "10^7 results", ("db", "backup", "copy.db"), warm=False),
     Case("prune big", "10^7 results", ("prune", "big"), remark="only lists what it would remove"),
     Case("compare", "2 x 10^6 results",
          ("compare", "big", "other", "--metric", "wtime", "--on", "n"), "compared",
-         seconds=3.0, megabytes=300),
-    Case("fit", "10^6 results", ("fit", "big", "--y", "wtime", "--x", "n"), "compared",
-         seconds=2.0),
-    Case("best", "10^6 results", ("best", "big", "--agg", "median"), "compared", seconds=0.6,
-         remark="with --agg median; with the mean 0.61; at a load of 17"),
-    Case("list", "5,000 studies", ("list",), "studies", seconds=0.4),
-    Case("status of one", "5,000 studies", ("status", "s2500"), "studies"),
+         seconds=3.0, megabytes=300, on_server=True),
+    Case("best --agg median", "10^6 results", ("best", "big", "--agg", "median"), "compared",
+         seconds=0.6, on_server=True),
+    Case("list", "5,000 studies", ("list",), "studies", seconds=0.4, on_server=True),
+    Case("status of one", "5,000 studies", ("status", "s2500"), "studies", on_server=True),
+    Case("open a study 1,000 times", "5,000 studies", (), "studies", seconds=5.0, on_server=True,
+         program=OPEN, remark="in one process, start-up included"),
     Case("run, all cached", "10^6 experiments", ("run", "p.sh", "--limit", "999990"),
          "cached", seconds=2.5, remark="2.0 with 5 new experiments, at a load of 17"),
     Case("resume a search, all cached", "10^5 trials",
@@ -327,7 +354,10 @@ def prepared(base: Path, name: str) -> Path:
     folder = base / name
     if not folder.exists():
         folder.mkdir(parents=True)
-        FOLDERS[name](folder)
+        if name in DATABASES:
+            DATABASES[name](database(folder))
+        else:
+            FOLDERS[name](folder)
     return folder
 
 
@@ -338,18 +368,55 @@ def measure(case: Case, base: Path) -> dict[str, Any]:
         with closing(open_repository(str(database(folder)))) as repository:
             digest = next(iter(repository.records("p"))).digest
         case = replace(case, words=tuple(w.replace("{digest}", digest) for w in case.words))
+    return repeated(case, folder)
+
+
+def repeated(case: Case, folder: Path, spent: Callable[[], float] = lambda: 0.0) -> dict[str, Any]:
+    """Measure a case in *folder*; *spent* are processor seconds of others that work for it."""
     if case.warm:
         zen(folder, *case.words, program=case.program)
+    before = spent()
     seconds, megabytes = zen(folder, *case.words, program=case.program)
+    seconds += spent() - before
     load = os.getloadavg()[0]
     return {"seconds": round(seconds, 2), "megabytes": round(megabytes), "load": round(load)}
+
+
+class ServerMeasurement:
+    """PostgreSQL beside the folders, and the databases that were made there."""
+
+    def __init__(self, base: Path) -> None:
+        import databases
+
+        base.mkdir(parents=True, exist_ok=True)
+        os.environ.setdefault(databases.postgres.PLACE, str(base))
+        base.chmod(0o755)  # the server is another user
+        self._base, self._urls = base, dict[str, str]()
+        self._server = databases.postgres.Server()
+        self._spent = partial(databases.server_seconds, self._server)
+
+    def measure(self, case: Case) -> dict[str, Any]:
+        folder = self._base / "server"
+        folder.mkdir(exist_ok=True)
+        if case.folder not in self._urls:
+            self._urls[case.folder] = self._server.new_url()
+            DATABASES[case.folder](self._urls[case.folder])
+        added = {
+            "ZENTURIO_DB": self._urls[case.folder], "ZENTURIO_TRUST": "1",
+            "XDG_CACHE_HOME": str(self._base / "server-cache"),
+        }  # fmt: skip
+        with mock.patch.dict(os.environ, added):
+            return repeated(case, folder, self._spent)
+
+    def close(self) -> None:
+        self._server.remove()
 
 
 def table(measured: dict[str, dict[str, Any]]) -> str:
     """The rows as they stand in the documentation."""
     lines = [
-        "| command | size | processor seconds (goal) | MB (goal) | |",
-        "|---|---|---:|---:|---|",
+        "| command | size | processor seconds (goal) | MB (goal) | PostgreSQL: s, MB | |",
+        "|---|---|---:|---:|---:|---|",
     ]
     for case in CASES:
         row = measured.get(key(case))
@@ -359,6 +426,7 @@ def table(measured: dict[str, dict[str, Any]]) -> str:
             case.name, case.size,
             _with_goal(f"{row['seconds']:.2f}", case.seconds),
             _with_goal(f"{row['megabytes']:,}", case.megabytes),
+            _on_server(measured.get(key(case) + SERVER)),
             case.remark,
         ]  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
@@ -369,6 +437,10 @@ def table(measured: dict[str, dict[str, Any]]) -> str:
 
 def _with_goal(text: str, goal: float | None) -> str:
     return text if goal is None else f"{text} ({goal:g})"
+
+
+def _on_server(row: dict[str, Any] | None) -> str:
+    return "" if row is None else f"{row['seconds']:.2f}, {row['megabytes']:,}"
 
 
 def key(case: Case) -> str:
@@ -384,6 +456,7 @@ def main() -> int:
         help="rows of this name, size or folder, or NAME; SIZE",
     )
     parser.add_argument("--folder", type=Path, help="where studies are made, and stay")
+    parser.add_argument("--postgresql", action="store_true", help="on a server of its own")
     parser.add_argument("--write", type=Path, metavar="FILE")
     parser.add_argument("--none", action="store_true", help="measure nothing anew")
     arguments = parser.parse_args()
@@ -391,16 +464,22 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="zen-commands-") as temporary:
         base = (arguments.folder or Path(temporary)).absolute()
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-        for case in () if arguments.none else CASES:
-            if arguments.only and not {case.name, case.size, case.folder, key(case)} & {
-                *arguments.only
-            }:
-                continue
-            row = measure(case, base)
-            print(f"{key(case)}: {row}", flush=True)
-            # Read again: rows that take long are measured by several processes.
-            measured = (json.loads(KEPT.read_text()) if KEPT.exists() else {}) | {key(case): row}
-            KEPT.write_text(json.dumps(measured, indent=1) + "\n")
+        with ExitStack() as stack:
+            take, suffix = partial(measure, base=base), ""
+            if arguments.postgresql:
+                server = stack.enter_context(closing(ServerMeasurement(base)))
+                take, suffix = server.measure, SERVER
+            for case in () if arguments.none else CASES:
+                names = {case.name, case.size, case.folder, key(case)}
+                if arguments.only and not names & {*arguments.only}:
+                    continue
+                if arguments.postgresql and not case.on_server:
+                    continue
+                row = {key(case) + suffix: take(case)}
+                print(row, flush=True)
+                # Read again: rows that take long are measured by several processes.
+                measured = (json.loads(KEPT.read_text()) if KEPT.exists() else {}) | row
+                KEPT.write_text(json.dumps(measured, indent=1) + "\n")
     if arguments.write:
         growth.write(arguments.write, MARK, table(measured))
     else:
