@@ -261,7 +261,8 @@ def rank(found: Found, problem: str, name: str) -> float:
 def verdict(found: Found, seconds: dict[str, float], problems: list[str]) -> str:
     """How ``auto`` stands beside the peers, and beside the goals that were set for it."""
     peers = [name for name in found if name in PEERS]
-    if "auto" not in found or not peers:
+    problems = [each for each in problems if any(each in found[peer] for peer in peers)]
+    if "auto" not in found or not problems:
         return ""
     firsts = sum("auto" in first(found, problem) for problem in problems)
     ranks = [rank(found, problem, "auto") for problem in problems]
