@@ -67,6 +67,36 @@ def test_points_as_good_as_the_best_need_repeats_and_all_points_leave_nothing_to
     assert answer.facts()["as_good"] == 4
 
 
+ORDERS = """\
+#ZEN$ PARAM n = { 8, 16, 32, 64 }
+#ZEN$ PARAM scheme = { first, second }
+#ZEN$ PARAM power := 1 if scheme == "first" else 2
+#ZEN$ RUN "sh -c 'echo {n} {power}'"
+#ZEN$ METRIC n_of FROM stdout REGEX "^(\\d+)" EXACT
+#ZEN$ METRIC power_of FROM stdout REGEX "(\\d)$" EXACT
+#ZEN$ METRIC error := power_of ** 2 / n_of ** power_of EXACT
+#ZEN$ OBJECTIVE MINIMIZE error
+"""
+
+
+def test_an_exact_metric_needs_no_repeats_and_a_fit_of_two_schemes_says_so(tmp_path, monkeypatch):
+    (tmp_path / "orders.sh").write_text(ORDERS)
+    zen("run", "orders.sh", cwd=tmp_path)
+    told = zen("explain", "orders", cwd=tmp_path).out.splitlines()
+    assert told[3].endswith(
+        "error is EXACT: its values have no noise, and no other point is as good"
+    )
+    pooled = zen("fit", "orders", "--y", "error", "--x", "n", cwd=tmp_path).out.splitlines()
+    (note,) = pooled[1:]
+    assert note.startswith("rows of a point differ in scheme: one formula for all of them, without")
+    assert note.endswith("; --by scheme fits each value by itself")
+    apart = zen("fit", "orders", "--y", "error", "--x", "n", "--by", "scheme", cwd=tmp_path).out
+    assert "error = 1 * n ** -1 " in apart
+    assert "error = 4 * n ** -2 " in apart
+    assert apart.count("    coefficients: ") == 2
+    assert "rows of a point" not in apart
+
+
 def test_few_points_and_a_study_without_an_objective_say_so(tmp_path, monkeypatch):
     (tmp_path / "model.sh").write_text(PROGRAM)
     zen("run", "model.sh", "--limit", "3", cwd=tmp_path)

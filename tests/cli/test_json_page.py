@@ -230,6 +230,7 @@ KEYS = {
         "[].rows": "experiments used",
         "[].points": "points used",
         "[].coefficients[]": "coefficients: `value` and 95% `interval`",
+        "[].mixed[]": "other parameters in which rows of a point differ: then there are no intervals",
     },
     "show": {
         "digest": "digest of the experiment",
@@ -287,10 +288,14 @@ KEYS = {
         "experiments": "experiments that were measured again",
         "metrics[]": "metrics that are new or have changed",
         "gone[]": "metrics that are no longer declared",
-        "missing": "values that the kept output does not have",
+        "missing": "values that the kept output does not have, or that are not numbers where the"
+        " objective needs them",
         "failed": "experiments that fail now because a metric is missing",
         "mended": "failed experiments that are ok now",
         "changes[]": "what else has changed in the program",
+        "reasons[].metric": "metric that is missing in some experiments",
+        "reasons[].count": "experiments in which it is missing",
+        "reasons[].why": "most frequent reason",
     },
     "diff": {
         "digests[]": "the two experiments",

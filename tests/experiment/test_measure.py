@@ -4,6 +4,7 @@ import json
 import math
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from zenturio.annotate.model import Metric
 from zenturio.errors import InputError, Place
 from zenturio.experiment import Evidence, Log, MetricReader, Missing, Recipe, Series
+from zenturio.experiment.experiment import missing_reasons, number_hint
 from zenturio.experiment.metrics import measure, parse_value, take_value
 from zenturio.expression import parse
 from zenturio.space import Space
@@ -273,13 +275,17 @@ def test_all_values_of_a_path_are_a_series():
     assert found(metric, DOCUMENT) == Series((1, 2.5))
 
 
+LINE = "stdout (1 line)"
+MEMBERS = "$.list[0] is its first member, $.list[*] are all"
+
+
 @pytest.mark.parametrize(
     ("path", "why"),
     [
         ("$.b", "$.b leads nowhere in stdout (1 line)"),
         ("$.list[7].x", "$.list[7].x leads nowhere in stdout (1 line)"),
-        ("$.a", "$.a is an object in stdout (1 line), not a value"),
-        ("$.list", "$.list is a list in stdout (1 line), not a value"),
+        ("$.a", "$.a is an object in stdout (1 line), not a value; $.a.NAME is a member"),
+        ("$.list", f"$.list is a list in {LINE}, not a value; {MEMBERS}"),
         ("$.n", "its value is null"),
     ],
 )
@@ -677,3 +683,98 @@ def test_a_metric_is_measured_only_when_its_condition_holds():
     assert reader.lacking(reader.measure({"n": 2}, Evidence(log("")))) == (
         "metric missing: t, told"
     )
+
+
+# Numbers that are written in another way, and texts where numbers are needed
+
+
+@pytest.mark.parametrize(
+    ("text", "signs", "value"),
+    [
+        ("1,560", {"thousands": ","}, 1560),
+        ("-12,345,678.5", {"thousands": ","}, -12345678.5),
+        ("12,34,567", {"thousands": ","}, 1234567),
+        ("450", {"thousands": ","}, 450),
+        ("1.5e3", {"thousands": ","}, 1500.0),
+        ("2,5", {"decimal": ","}, 2.5),
+        ("2,5E-3", {"decimal": ","}, 0.0025),
+        ("1.234,5", {"thousands": ".", "decimal": ","}, 1234.5),
+        ("1'234", {"thousands": "'"}, 1234),
+        ("12.5", {"decimal": "."}, 12.5),
+    ],
+)
+@pytest.mark.parametrize("where", ["regex", "json", "csv"])
+def test_signs_of_numbers_are_read_wherever_a_text_stands(text, signs, value, where):
+    if where == "regex":
+        assert found(regex(r"x=(.+)", **signs), f"x={text}") == value
+    elif where == "json":
+        metric = Metric("x", "stdout", json="$.x", **signs)
+        assert found(metric, json.dumps({"x": text})) == value
+    else:
+        metric = Metric("x", "stdout", column="2", **signs)
+        assert found(metric, f'n;x\n1;"{text}"\n') == value
+        assert found(replace(metric, take="count"), f'n;x\n1;"{text}"\n') == 1
+
+
+@pytest.mark.parametrize("text", ["1,56", "1.560", ",560", "abc", "1,,560", "1,560x"])
+def test_what_is_not_written_with_the_declared_signs_is_missing(text):
+    value = found(regex(r"x=(.+)", thousands=",", decimal="·"), f"x={text}")
+    assert value == Missing(f"{text!r} is not a number with THOUSANDS ',' DECIMAL '·'")
+
+
+def test_a_number_of_json_stays_what_it_is_whatever_the_signs():
+    assert found(Metric("x", "stdout", json="$.x", decimal=","), '{"x": 2.5}') == 2.5
+    assert found(Metric("x", "stdout", json="$.x"), '{"x": "2.5"}') == "2.5"  # a text on purpose
+
+
+@pytest.mark.parametrize(
+    ("goal", "cause"),
+    [
+        ("cut", "not a number: cut"),
+        ("cut / n", "not a number: cut"),
+        ("cut if state == 'ok' else 0", "not a number: cut"),
+        ("cut + other", "not a number: cut, other"),
+        ("n if state == 'ok' else cut", ""),
+        ("n / (n - 2)", ""),
+        ("(n if state == 'ok' else 0) / (n - 2)", ""),
+        ("coalesce(none, 1)", ""),
+    ],
+)
+def test_a_text_that_an_objective_takes_as_a_number_is_a_failure(goal, cause):
+    metrics = (
+        regex(r"cut: (\S+)", name="cut", optional=True),
+        regex(r"cut: \S+ (\S+)", name="other"),
+        regex(r"(ok)", name="state"),
+        regex(r"nothing", name="none", optional=True),
+    )
+    reader = MetricReader(Recipe(metrics, numbers=(parse(goal),)))
+    measured = reader.measure({"n": 2}, Evidence(log("cut: 603, 1,560 ok")))
+    assert reader.lacking(measured) == cause
+    reasons = {
+        "cut": r"cut: the text '603,', not a number: capture the number alone, such as (\d+)",
+        "other": "other: the text '1,560', not a number: add THOUSANDS \",\" to the METRIC, or "
+        'DECIMAL "," if the comma is a decimal one',
+    }
+    named = cause.removeprefix("not a number: ").split(", ") if cause else []
+    assert missing_reasons(cause, measured) == tuple(reasons[name] for name in named)
+    assert measured["state"] == "ok"
+
+
+def test_a_formula_that_needs_a_number_says_how_to_capture_one():
+    metrics = (regex(r"x=(\S+)"), formula("twice", "x * 2"))
+    assert measure(Recipe(metrics), {}, Evidence(log("x=603,")))["twice"] == Missing(
+        r"'*' takes numbers, but this is str '603,'; x: capture the number alone, such as (\d+)"
+    )
+
+
+@pytest.mark.parametrize("number", ["5.1.0", "v12", "12:30", "2024-01-05", "3D", "ok", "1e999", ""])
+def test_a_label_is_not_taken_for_a_number(number):
+    assert number_hint(number) == ""
+
+
+@pytest.mark.parametrize("text", ["603,", "950ms", "1.02 s", '"7"', "45%", "12 iterations", "4K"])
+def test_a_number_with_something_around_it_can_be_captured_alone(text):
+    hint = number_hint(text)
+    assert hint.startswith("capture the number alone, such as ")
+    pattern = hint.removeprefix("capture the number alone, such as ").partition(", ")[0]
+    assert isinstance(found(regex(pattern), text), int | float)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from zenturio.errors import InputError
 from zenturio.expression import parse
 from zenturio.query.formula_shapes import EXPONENTS, Factor, GrowthShape, SumShape, candidates
-from zenturio.query.regression import fit, fit_each, fit_rows, fits
+from zenturio.query.regression import fit, fit_each, fit_rows, fits, mixed_parameters
 
 POWERS = 2.0 ** np.arange(1, 11)
 
@@ -265,3 +265,17 @@ def test_the_size_of_y_does_not_change_the_formula(formula, shape, size):
     assert found.r2 == pytest.approx(1)
     assert found.predict({"x": x}) == pytest.approx(size * formula(x), rel=1e-6)
     assert found.error < 1e-12 * size
+
+
+def test_parameters_that_differ_between_rows_of_a_point_are_mixed():
+    columns = {
+        "n": [1, 1, 2, 2],
+        "scheme": ["a", "b", "a", "b"],
+        "step": [0.5, 0.5, 0.25, 0.25],
+        "none": [None, None, None, None],
+        "nan": [float("nan")] * 4,
+    }
+    names = ["n", "scheme", "step", "none", "nan"]
+    assert mixed_parameters(columns, names, ["n"]) == ["scheme"]
+    assert mixed_parameters(columns, names, ["n", "scheme"]) == []
+    assert mixed_parameters(columns, ["scheme", "n"], ["step"]) == ["scheme"]

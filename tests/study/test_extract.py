@@ -188,3 +188,51 @@ def test_files_that_nobody_named_are_asked_for(measured):
     with pytest.raises(InputError, match="study bare has no annotated files") as caught:
         recorded_experiments.extract(repository, "bare")
     assert caught.value.diagnostics[0].hint == "name them: zen extract STUDY PATH"
+
+
+COMMAS = """\
+#ZEN$ PARAM n = { 1:3 }
+#ZEN$ RUN "sh -c 'echo cut: {n}1, in mode fast'"
+#ZEN$ METRIC cut FROM stdout REGEX "cut: (\\S+)"
+#ZEN$ METRIC mode FROM stdout REGEX "mode (\\w+)"
+#ZEN$ METRIC second FROM stdout REGEX "cut: (\\d+)" WHEN n == 2
+"""
+
+
+def test_the_kind_of_a_column_follows_what_is_extracted(tmp_path):
+    from tests.cli.conftest import zen
+
+    program = tmp_path / "p.sh"
+    program.write_text(COMMAS)
+    first = zen("run", "p.sh", cwd=tmp_path)
+    assert r"cut is the text '11,', not a number: capture the number alone, such as (\d+)" in (
+        first.err + first.out
+    ).replace("'21,'", "'11,'").replace("'31,'", "'11,'")
+    table = zen("results", "p", "--agg", "mean", cwd=tmp_path).out
+    assert "mean(cut)" not in table
+    program.write_text(COMMAS.replace("(\\S+)", "(\\d+)"))
+    assert zen("extract", "p", cwd=tmp_path).out.splitlines() == [
+        "p: 3 experiments measured again: cut"
+    ]
+    table = zen("results", "p", "--agg", "mean", cwd=tmp_path).out
+    assert "mean(cut)" in table
+    assert "not always a number" not in table
+    # Back again: nothing is lost that a column may hold.
+    program.write_text(COMMAS)
+    zen("extract", "p", cwd=tmp_path)
+    assert "mean(cut)" not in zen("results", "p", "--agg", "mean", cwd=tmp_path).out
+
+
+def test_an_objective_that_is_added_later_refuses_texts_and_says_how_to_mend_them(tmp_path):
+    from tests.cli.conftest import zen
+
+    program = tmp_path / "p.sh"
+    program.write_text(COMMAS)
+    zen("run", "p.sh", cwd=tmp_path)
+    program.write_text(COMMAS + "#ZEN$ OBJECTIVE MINIMIZE cut\n")
+    lines = zen("extract", "p", cwd=tmp_path).out.splitlines()
+    assert lines[1].startswith("cut is missing in 3: the text ")
+    assert lines[2] == (
+        "3 experiments that were ok fail for this: correct the METRIC, and repeat zen extract;"
+        " OPTIONAL lets a metric be missing"
+    )

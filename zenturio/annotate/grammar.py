@@ -229,7 +229,7 @@ def condition(clauses: Clauses, keyword: str) -> Expression | None:
 
 _EXTRACTION_CLAUSES = (
     "FROM", "REGEX", "JSON", "CSV", "COLUMN", "WHERE", "SIZE",
-    "TAKE", "UNIT", "OPTIONAL", "EXACT", "WHEN",
+    "THOUSANDS", "DECIMAL", "TAKE", "UNIT", "OPTIONAL", "EXACT", "WHEN",
 )  # fmt: skip
 _FORMULA_CLAUSES = ("UNIT", "OPTIONAL", "EXACT", "WHEN")
 
@@ -289,6 +289,8 @@ def _metric(name: Passage, formula: Expression | None, clauses: Clauses) -> Metr
         formula=formula,
         place=name.place(0, len(name.text)),
         has_take=take is not None,
+        thousands=clauses.text("THOUSANDS") or "",
+        decimal=clauses.text("DECIMAL") or "",
     )
 
 
@@ -317,10 +319,32 @@ def _check_way(clauses: Clauses, name: Passage) -> None:
         place = values["WHERE"].place
         raise AnnotationError("WHERE must follow CSV COLUMN", place=place, hint=hint)
     _check_source(clauses, chosen, name)
+    _check_signs(clauses, chosen)
     if "JSON" in values:
         json_steps(values["JSON"].text)
     if "REGEX" in values:
         check_pattern(values["REGEX"].text)
+
+
+def _check_signs(clauses: Clauses, chosen: Sequence[str]) -> None:
+    """The signs with which numbers are written: one character each, and two different ones."""
+    signs = {k: clauses.by_keyword[k] for k in ("THOUSANDS", "DECIMAL") if k in clauses.by_keyword}
+    for keyword, clause in signs.items():
+        place, sign = clause.place, clause.text.text
+        if not chosen or chosen == ["SIZE"]:
+            hint = f'write FROM stdout REGEX "rate: ([\\d,]*\\d)" {keyword} ","'
+            message = f"{keyword} must follow REGEX, JSON or CSV COLUMN"
+            raise AnnotationError(message, place=place, hint=hint)
+        if len(sign) != 1 or sign.isalnum() or sign in "+-":
+            hint = f'write {keyword} ",": 1,560 is 1560 with THOUSANDS, and 1.56 with DECIMAL'
+            message = f"{keyword} must be one sign, not {sign!r}"
+            raise AnnotationError(message, place=clause.value_place, hint=hint)
+    thousands = signs.get("THOUSANDS")
+    decimal = signs["DECIMAL"].text.text if "DECIMAL" in signs else "."
+    if thousands is not None and thousands.text.text == decimal:
+        message = f"{decimal!r} cannot be the sign of thousands and the decimal sign"
+        hint = """write THOUSANDS "." DECIMAL ",", or THOUSANDS "," for 1,560.5"""
+        raise AnnotationError(message, place=thousands.value_place, hint=hint)
 
 
 def _check_source(clauses: Clauses, chosen: Sequence[str], name: Passage) -> None:

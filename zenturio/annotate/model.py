@@ -177,6 +177,10 @@ class Metric:
     """What the place measures it with: an observer, and the event of a counter: ``perf cycles``."""
     has_take: bool = False
     """Whether TAKE is written, and not only meant."""
+    thousands: str = ""
+    """The sign between groups of digits, as the comma of ``1,560``."""
+    decimal: str = ""
+    """The decimal sign. With this or *thousands* what is found has to be a number."""
 
 
 @dataclass(frozen=True, slots=True)

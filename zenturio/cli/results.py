@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from zenturio import quantities
 from zenturio.cli import output
 from zenturio.cli.options import Database, Json
 
@@ -287,7 +288,8 @@ def fit(
 
     The best formula is the one that predicts held-out points best (cross-validation).
 
-    The 95% intervals of the coefficients are approximate and assume that the formula is right.
+    The 95% intervals of the coefficients are approximate and assume that the formula is right. If
+    rows of a point differ in other parameters, a note names these, and there are no intervals.
 
     Examples: zen fit matmul --y wtime --x n --by threads; zen fit matmul --y wtime --x n --at
     n=4096 --runners-up; zen fit lapw1 --y wtime --x n --as-model lapw1.json
@@ -297,17 +299,23 @@ def fit(
     from zenturio.query.aggregates import Origins
     from zenturio.query.fit_certainty import chance_of_constant
     from zenturio.query.present import left_out_notes
-    from zenturio.record.entities import RowChoice, read_round
+    from zenturio.query.regression import mixed_parameters
+    from zenturio.record.entities import SEED_KIND, RowChoice, read_round
     from zenturio.study.overview import opened_repository
 
     kinds = _kinds(kind)
     with opened_repository(db) as repository:
         condition, rows = expression(where, "--where"), RowChoice(machine, read_round(round_))
         keys = names_in(by)
+        parameters = [
+            parameter.name
+            for parameter in repository.definition(study).parameters
+            if parameter.kind != SEED_KIND and parameter.name != y
+        ]
+        names = dict.fromkeys([y, *names_in(x), *keys, *parameters])
         table = study_frame(
-            repository, study, where=condition, columns=[y, *names_in(x), *keys], outside=outside,
-            rows=rows,
-        )  # fmt: skip
+            repository, study, where=condition, columns=names, outside=outside, rows=rows
+        )
     columns = {str(name): table[name] for name in table.columns}
     point = _point(at or [])
     models = (
@@ -316,11 +324,13 @@ def fit(
         else {(): fit_one(columns, y, names_in(x), kinds=kinds)}
     )
     fact_list = []
+    mixed = mixed_parameters(columns, parameters, [*names_in(x), *keys])
     for key, model in models.items():
         part = _rows_of(columns, keys, key)
         facts = _model_facts(keys, key, model)
         if point:
             facts |= _prediction(part, model, point)
+        facts |= _mixed_facts(facts, mixed)
         if runners_up:
             other_models = fits(part, y, names_in(x), kinds=[k for k in kinds if k != model.kind])
             facts["runners_up"] = [
@@ -339,7 +349,8 @@ def fit(
         typer.echo(f"{where_it_is + ': ' if where_it_is else ''}{model}")
         for line in _certainty_lines(facts):
             typer.echo(f"    {line}")
-    for note in (*left_out_notes(table.attrs["left_out"]), *Origins.of(table.attrs).notes):
+    notes = *left_out_notes(table.attrs["left_out"]), *Origins.of(table.attrs).notes
+    for note in (*_mixed_notes(mixed, keys), *notes):
         typer.echo(note)
     if as_model:
         typer.echo(f"wrote {as_model}; next: zen schedule WORKFLOW --times {as_model}")
@@ -382,12 +393,14 @@ def extract(
 def _extracted(extraction: "Extraction", *, really: bool) -> str:
     names = ", ".join(extraction.metrics) or "nothing new"
     verb = "measured" if really else "would be measured"
+    were = "was" if extraction.failed == 1 else "were"
     lines = [f"{extraction.study}: {extraction.experiments:,} experiments {verb} again: {names}"]
-    if extraction.missing:
-        lines.append(f"{extraction.missing:,} values are missing: they are not in the kept output")
+    lines += [f"{m.metric} is missing in {m.count:,}: {m.why}" for m in extraction.reasons]
     if extraction.failed:
         lines.append(
-            f"{extraction.failed:,} that were ok fail without it; OPTIONAL lets a metric be missing"
+            f"{quantities.amount(extraction.failed, 'experiment')} that {were} ok"
+            f" {'fail' if really else 'would fail'} for this: correct the METRIC, and repeat"
+            " zen extract; OPTIONAL lets a metric be missing"
         )
     if extraction.mended:
         lines.append(f"{extraction.mended:,} failed experiments are ok now")
@@ -527,6 +540,23 @@ def _model_facts(keys: list[str], key: tuple[Any, ...], model: "Model") -> dict[
     }
 
 
+def _mixed_facts(facts: dict[str, Any], mixed: list[str]) -> dict[str, Any]:
+    """Return the parameters *mixed* in one formula, and no intervals if there are any."""
+    if not mixed:
+        return {"mixed": []}
+    coefficients = [{**part, "interval": None} for part in facts["coefficients"]]
+    band = {"band": None} if "band" in facts else {}
+    return {"mixed": mixed, "coefficients": coefficients, **band}
+
+
+def _mixed_notes(mixed: list[str], keys: list[str]) -> Iterator[str]:
+    if mixed:
+        yield (
+            f"rows of a point differ in {', '.join(mixed)}: one formula for all of them, without"
+            f" intervals; --by {','.join([*keys, *mixed])} fits each value by itself"
+        )
+
+
 def _point(texts: list[str]) -> dict[str, float]:
     """The columns and numbers of --at."""
     from zenturio.errors import InputError
@@ -575,9 +605,8 @@ def _certainty_lines(facts: dict[str, Any]) -> Iterator[str]:
     if "predicted" in facts:
         at = ", ".join(f"{name}={number:g}" for name, number in facts["at"].items())
         band = facts["band"]
-        interval_text = (
-            f" [{band.low:.4g}, {band.high:.4g}]" if band else " (an interval needs 19 rows)"
-        )
+        missing_text = "" if facts["mixed"] else " (an interval needs 19 rows)"
+        interval_text = f" [{band.low:.4g}, {band.high:.4g}]" if band else missing_text
         yield f"at {at}: {facts['predicted']:.4g}{interval_text}"
     for runner_up in facts.get("runners_up", ()):
         yield (

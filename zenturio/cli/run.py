@@ -14,7 +14,7 @@ from zenturio.cli import options, output, safe_streams
 from zenturio.cli.options import Database, Json, TokenFile, Trust, read_token
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from zenturio.record import Repository
     from zenturio.study.driver.progress import RunPlan, RunProgress, RunSummary
@@ -285,9 +285,20 @@ def _print_summary(summary: RunSummary, db: str | None, *, named: bool = False) 
     if summary.expected is not None:
         typer.echo(output.expected_text(summary.expected))
     output.print_failures(summary.failures, summary.study, db)
-    if summary.failures:
-        typer.echo(f"run the failed experiments again: {output.command_for_failed()}")
+    for command in _commands_after_failures(summary, db):
+        typer.echo(command)
     typer.echo(f"results: {output.command_to_type('results', summary.study, db=db)}")
+
+
+def _commands_after_failures(summary: RunSummary, db: str | None) -> Iterator[str]:
+    from zenturio.experiment.experiment import NOT_NUMBERS, missing_names
+
+    causes = [failure.cause for failure in summary.failures]
+    if any(map(missing_names, causes)):
+        extract = output.command_to_type("extract", summary.study, db=db)
+        yield f"after a change of METRIC, measure the kept output again: {extract}"
+    if not all(cause.startswith(NOT_NUMBERS) for cause in causes):
+        yield f"run the failed experiments again: {output.command_for_failed()}"
 
 
 def _best_of_points(summary: RunSummary, db: str | None) -> str:

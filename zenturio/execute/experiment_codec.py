@@ -170,7 +170,8 @@ def _recipe_to_json(recipe: Recipe) -> tuple[str, frozenset[str]]:
         for item in recipe.metrics
     ]
     formulas = [part for item in recipe.metrics for part in (item.formula, item.when)]
-    used = [part for part in (*formulas, *recipe.requires, *recipe.verified) if part is not None]
+    expressions = (*formulas, *recipe.requires, *recipe.verified, *recipe.numbers)
+    used = [part for part in expressions if part is not None]
     manifest = {
         "metrics": metrics,
         "outputs": recipe.outputs,
@@ -179,6 +180,7 @@ def _recipe_to_json(recipe: Recipe) -> tuple[str, frozenset[str]]:
         "required": recipe.required,
         "verified": [_expression_to_json(item) for item in recipe.verified],
         "verifiers": recipe.verifiers,
+        "numbers": [_expression_to_json(item) for item in recipe.numbers],
     }
     return json.dumps(manifest), frozenset(name for item in used for name in item.indexed)
 
@@ -202,6 +204,7 @@ def read_recipe(text: str) -> Recipe:
     ]
     requires = [_expression_from_json(item) for item in manifest["requires"]]
     verified = [_expression_from_json(item) for item in manifest.get("verified", ())]
+    numbers = [_expression_from_json(item) for item in manifest.get("numbers", ())]
     return Recipe(
         tuple(metrics),
         tuple(manifest["outputs"]),
@@ -210,6 +213,7 @@ def read_recipe(text: str) -> Recipe:
         tuple(manifest.get("required", ())),
         tuple(item for item in verified if item is not None),
         tuple(manifest.get("verifiers", ())),
+        tuple(item for item in numbers if item is not None),
     )
 
 
@@ -246,7 +250,7 @@ def value_to_json(value: Any) -> Any:
     # json reads long integers slowly, and limits their digits; hexadecimal has neither problem.
     if kind is int and not -_EXACT_LIMIT < value < _EXACT_LIMIT:
         return {"int": hex(value)}
-    if kind is Missing:
+    if isinstance(value, Missing):  # of any kind: why it is missing says all
         return {"missing": value.why}
     if kind is Series:
         return {"series": [value_to_json(element) for element in value.values]}

@@ -6,12 +6,14 @@ Every field of a kind of machine may be unknown: an executor fills in what the p
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cache
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
@@ -330,6 +332,8 @@ class Recipe:
     """What has to hold of a result, or else it is wrong."""
     verifiers: tuple[str, ...] = ()
     """The last steps, as the files have them: their status says whether a result is right."""
+    numbers: tuple[Expression, ...] = ()
+    """What is compared between experiments: of a text an objective would know nothing."""
 
 
 WRITING = "texts written as"
@@ -559,11 +563,13 @@ def _first_error(text: str) -> str:
 
 MISSING = "metric missing: "
 """How the cause begins where a program ended well and a metric was not found."""
+NOT_NUMBERS = "not a number: "
+"""How it begins where an objective needs a number and the value of a metric is a text."""
 
 
 def missing_names(cause: str) -> list[str]:
-    """Return the metrics that *cause* says are missing."""
-    names = cause.removeprefix(MISSING)
+    """Return the metrics that *cause* says are missing, or are no numbers."""
+    names = cause.removeprefix(MISSING).removeprefix(NOT_NUMBERS)
     return names.split(", ") if names != cause else []
 
 
@@ -573,12 +579,70 @@ def missing_reasons(cause: str, metrics: Mapping[str, MetricValue]) -> tuple[str
         names = dict.fromkeys(_compiled(r"[\pL\pN_]+").findall(cause))
         measured = {name: metrics[name] for name in names if name in metrics}
         return tuple(
-            f"{name} is {value!r}"
+            f"{name} is {value!r}" + (f"; {hint}" if (hint := number_hint(value)) else "")
             for name, value in measured.items()
             if not isinstance(value, Missing | Series)
         )
     values = {name: metrics.get(name) for name in missing_names(cause)}
     return tuple(f"{n}: {value.why}" for n, value in values.items() if isinstance(value, Missing))
+
+
+# Texts that were to be numbers
+
+_MOST_LETTERS = 64
+"""Of a text that may be a number with something around it."""
+_AROUND = re.compile(
+    r"""["'(\[<=~\s]*"""
+    r"(?P<number>[-+]?\d(?:[\d.,'\xa0\u202f]*\d)?(?:[eE][-+]?\d+)?)"
+    # A unit, of bytes, times, shares or what is counted by the second, or a word behind a blank.
+    r"(?P<unit>(?:\s*(?:%|[munpfkKMGTPEµ]?(?:i?[Bb]|bits?|s|Hz|J|W|V|A|flops?|FLOPS?)?(?:/s|ps)?"
+    r"|secs?|seconds?|min|h|hours?|x|°C)|\s+[^\s\d]\S{0,15})?)"
+    r"""[\s"')\]>,;:.]*""",
+    re.ASCII,
+)
+_PLAIN = re.compile(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?", re.ASCII)
+_GROUPED = re.compile(
+    r"[-+]?\d{1,3}(?P<sign>[,'\xa0\u202f])\d{3}((?P=sign)\d{3})*(\.\d+)?", re.ASCII
+)
+_GROUPED_BY_POINTS = re.compile(r"[-+]?\d{1,3}(?:(?:\.\d{3})+,\d+|(?:\.\d{3}){2,})", re.ASCII)
+_DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+(?:[eE][-+]?\d+)?", re.ASCII)
+
+
+def number_hint(value: object) -> str:
+    """Return how to read a text that is a number with something around it; nothing for others."""
+    if not isinstance(value, str) or len(value) > _MOST_LETTERS:
+        return ""
+    match = _AROUND.fullmatch(value)
+    if match is None:
+        return ""
+    number = match["number"]
+    if _PLAIN.fullmatch(number):
+        if number != value:
+            digits = r"(\d+)" if number.isdecimal() else r"([-+.\deE]*\d)"
+            unit = ", if all have the same unit" if match["unit"].strip() else ""
+            return f"capture the number alone, such as {digits}{unit}"
+        if isfinite(float(number)):
+            return 'it is in quotes; write it without, or add DECIMAL "." to the METRIC'
+        return ""
+    if grouped := _GROUPED.fullmatch(number):
+        digits, signs = rf"([\d.{grouped['sign']}]*\d)", f'THOUSANDS "{grouped["sign"]}"'
+    elif _GROUPED_BY_POINTS.fullmatch(number):
+        digits, signs = r"([\d.,]*\d)", 'THOUSANDS "." DECIMAL ","'
+    elif _DECIMAL_COMMA.fullmatch(number):
+        digits, signs = r"(-?[\d,]*\d)", 'DECIMAL ","'
+    else:  # a version, an address
+        return ""
+    hint = f"add {signs} to the METRIC"
+    if grouped and _DECIMAL_COMMA.fullmatch(number):
+        hint += ', or DECIMAL "," if the comma is a decimal one'
+    return hint if number == value else f"capture {digits} and {hint}"
+
+
+def describe_text(text: str) -> str:
+    """Return what stands where a number is needed, and how to capture a number."""
+    shown = repr(text if len(text) <= _MOST_LETTERS else text[: _MOST_LETTERS - 3] + "...")
+    hint = number_hint(text) or r"capture a number, such as (\d+) or ([-+.\deE]+)"
+    return f"the text {shown}, not a number: {hint}"
 
 
 def _text(log: Log) -> str:

@@ -58,7 +58,7 @@ from zenturio.experiment.identity import (
     value_term,
 )
 from zenturio.experiment.metrics import parse_value
-from zenturio.expression import Value
+from zenturio.expression import Expression, Value
 from zenturio.expression.scalar_functions import shown
 from zenturio.space import Point, Space
 from zenturio.space.domain import Column
@@ -145,6 +145,7 @@ class ExperimentGenerator:
             (*application.required, *_compared(application)),
             tuple(v.expression for v in verifications if v.expression is not None),
             tuple(v.text for v in verifications if v.command is not None),
+            compared_numbers(application),
         )
 
     @property
@@ -436,6 +437,13 @@ def _kept(application: Application) -> tuple[str, ...]:
         escape(metric.source) for metric in application.metrics if metric.source not in _STREAMS
     )
     return tuple(dict.fromkeys((*application.outputs, *read, *_compared(application))))
+
+
+def compared_numbers(application: Application) -> tuple[Expression, ...]:
+    """Return what is compared between experiments: objectives, and what repeats wait for."""
+    until = application.repeat.until
+    goals = (goal.expression for goal in application.goals)
+    return (*goals, *((until.metric,) if until is not None else ()))
 
 
 def _compared(application: Application) -> tuple[str, ...]:

@@ -6,7 +6,8 @@ import csv
 import io
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from itertools import islice
@@ -18,11 +19,14 @@ from zenturio.annotate.patterns import EVERY, JsonFilter, JsonStep, json_steps
 from zenturio.errors import ExpressionError, InputError
 from zenturio.experiment.experiment import (
     MISSING,
+    NOT_NUMBERS,
     Log,
     MetricValue,
     Missing,
     Recipe,
     Series,
+    describe_text,
+    number_hint,
     value_at,
 )
 from zenturio.experiment.inside import OutsideError, read_inside
@@ -70,6 +74,28 @@ def _is_fortran(raw: bytes) -> bool:
 
 def _unsigned(number: bytes) -> bytes:
     return number[1:] if number[:1] in (b"+", b"-") else number
+
+
+def _reader(metric: Metric) -> Callable[[bytes], Value]:
+    """Return what reads a value of *metric*: `parse_value` unless signs of numbers are declared."""
+    if not metric.thousands and not metric.decimal:
+        return parse_value
+    thousands, decimal = re.escape(metric.thousands), re.escape(metric.decimal or ".")
+    # Groups of two digits before the last one: 12,34,567 in India.
+    whole = rf"\d{{1,3}}(?:{thousands}\d{{2,3}})*{thousands}\d{{3}}|\d+" if thousands else r"\d+"
+    shape = re.compile(
+        rf"[-+]?(?:{whole})?(?:{decimal}\d*)?(?:[eEdD][-+]?\d+)?|[-+]?(?:nan|inf(?:inity)?)",
+        re.IGNORECASE,
+    )
+
+    def read(raw: bytes) -> Value:
+        text = raw.decode("utf-8", "surrogateescape").strip()
+        if shape.fullmatch(text) is None:
+            return text
+        plain = text.replace(metric.thousands, "") if metric.thousands else text
+        return parse_value(plain.replace(metric.decimal or ".", ".").encode())
+
+    return read
 
 
 def take_value(values: Sequence[Value], take: Take) -> MetricValue:
@@ -185,6 +211,10 @@ class Inapplicable(Missing):
     """A metric whose WHEN does not hold at this point: it is NULL, and nothing has failed."""
 
 
+class NotNumber(Missing):
+    """A metric whose value is a text, and that an objective takes as a number."""
+
+
 class AbsentError(Exception):
     """The values are not there; says why and where they were looked for."""
 
@@ -200,9 +230,9 @@ def metric_finder(metric: Metric) -> MetricFinder | None:
     if metric.regex is not None:
         return RegexFinder(metric)
     if metric.json is not None:
-        return JsonFinder(metric.json)
+        return JsonFinder(metric.json, _reader(metric))
     if metric.column is not None:
-        return CsvFinder(metric.column, metric.rows)
+        return CsvFinder(metric.column, metric.rows, _reader(metric))
     if metric.size:
         return SizeFinder()
     return None
@@ -221,6 +251,7 @@ class RegexFinder:
         named = pattern.groupindex.get(metric.name.encode())
         self._group: int = named or (1 if pattern.groups else 0)
         self._take = metric.take
+        self._read = _reader(metric)
         self._anchored = "^" in self._shown or "$" in self._shown
 
     def find(self, text: EvidenceText) -> list[Value]:
@@ -233,7 +264,7 @@ class RegexFinder:
             if self._take == "first":
                 matches = islice(matches, 1)
         try:
-            values = [parse_value(raw) for raw in matches]
+            values = [self._read(raw) for raw in matches]
         except SlowPatternError as error:
             raise AbsentError(str(error)) from None
         if values or self._take == "count":
@@ -287,8 +318,10 @@ def _whole(text: EvidenceText) -> str:
 class JsonFinder:
     """A path through one JSON document, or through each line that is one."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, read: Callable[[bytes], Value] = parse_value) -> None:
+        """*read* reads the texts."""
         self._path = path
+        self._read = read
         self._steps = json_steps(path)
 
     def find(self, text: EvidenceText) -> list[Value]:
@@ -300,9 +333,18 @@ class JsonFinder:
             raise AbsentError(f"{self._path} leads nowhere in {text}")
         for node in reached:
             if isinstance(node, dict | list):
-                kind = "an object" if isinstance(node, dict) else "a list"
-                raise AbsentError(f"{self._path} is {kind} in {text}, not a value")
-        return reached
+                if isinstance(node, dict):
+                    kind, hint = "an object", f"{self._path}.NAME is a member"
+                else:
+                    kind = "a list"
+                    hint = f"{self._path}[0] is its first member, {self._path}[*] are all"
+                raise AbsentError(f"{self._path} is {kind} in {text}, not a value; {hint}")
+        if self._read is parse_value:  # a text in quotes is meant as one
+            return reached
+        return [
+            self._read(node.encode("utf-8", "surrogateescape")) if isinstance(node, str) else node
+            for node in reached
+        ]
 
 
 def _documents(content: str) -> list[Any]:
@@ -373,9 +415,15 @@ class CsvFinder:
     *rows* is a condition on the columns, by their names or as ``c1``, ``c2``, ...
     """
 
-    def __init__(self, column: str, rows: Expression | None = None) -> None:
+    def __init__(
+        self,
+        column: str,
+        rows: Expression | None = None,
+        read: Callable[[bytes], Value] = parse_value,
+    ) -> None:
         self._column = column
         self._rows = rows
+        self._read = read
 
     def find(self, text: EvidenceText) -> list[Value]:
         rows = _TableRows(_whole(text))
@@ -383,7 +431,7 @@ class CsvFinder:
             raise AbsentError(f"there is no row in {text}")
         at, first = self._locate(rows, text)
         cells = [row[at].strip() for row in self._selected(rows, first, text) if at < len(row)]
-        values = [parse_value(cell.encode("utf-8", "surrogateescape")) for cell in cells if cell]
+        values = [self._read(cell.encode("utf-8", "surrogateescape")) for cell in cells if cell]
         if not values:
             where = f" where {self._rows.text}" if self._rows is not None else ""
             raise AbsentError(f"column {self._column} holds nothing{where} in {text}")
@@ -430,21 +478,20 @@ class CsvFinder:
         at = int(number) - 1
         if at >= max(map(len, rows)):
             raise AbsentError(f"there is no column {self._column} in {text}")
-        return at, int(_titled(rows.top, at))
+        return at, int(self._is_titled(rows.top, at))
 
+    def _is_titled(self, top: list[list[str]], at: int) -> bool:
+        """Whether the first row is a header: words over numbers, in this column or another."""
 
-def _titled(top: list[list[str]], at: int) -> bool:
-    """Whether the first row is a header: words stand over numbers, in this column or another."""
+        def text_over_number(column: int) -> bool:
+            cells = [row[column].strip() for row in top if column < len(row)]
+            kinds = [self._is_text(cell) for cell in cells if cell]
+            return len(cells) == 2 and kinds == [True, False]
 
-    def text_over_number(column: int) -> bool:
-        cells = [row[column].strip() for row in top if column < len(row)]
-        return len(cells) == 2 and _is_text(cells[0]) and bool(cells[1]) and not _is_text(cells[1])
+        return text_over_number(at) or any(map(text_over_number, range(len(top[0]))))
 
-    return text_over_number(at) or any(map(text_over_number, range(len(top[0]))))
-
-
-def _is_text(cell: str) -> bool:
-    return isinstance(parse_value(cell.encode("utf-8", "surrogateescape")), str) and cell != ""
+    def _is_text(self, cell: str) -> bool:
+        return isinstance(self._read(cell.encode("utf-8", "surrogateescape")), str)
 
 
 class _TableRows:
@@ -499,6 +546,7 @@ class MetricReader:
     """Measures the runs of one recipe: patterns are compiled and formulas are sorted once."""
 
     def __init__(self, recipe: Recipe) -> None:
+        self._metrics = recipe.metrics
         plain = [m for m in recipe.metrics if m.formula is None]
         self._finders: list[tuple[Metric, MetricFinder | None]] = [
             (m, metric_finder(m)) for m in plain
@@ -506,6 +554,7 @@ class MetricReader:
         self._derived = _sorted(recipe.metrics)
         self._needed = {m.name for m in recipe.metrics if not m.optional}
         self._verified = recipe.verified
+        self._numbers = recipe.numbers
 
     def measure(self, values: Mapping[str, Value], evidence: Evidence) -> dict[str, MetricValue]:
         """Every metric by name: what the place measured, found, reported, computed."""
@@ -533,17 +582,59 @@ class MetricReader:
                 metrics[metric.name] = Inapplicable(f"it is measured WHEN {metric.when.text}")
             else:
                 metrics[metric.name] = _computed(metric, values, metrics)
+        return self.without_texts(values, metrics)
+
+    def without_texts(
+        self, values: Mapping[str, Value], metrics: dict[str, MetricValue]
+    ) -> dict[str, MetricValue]:
+        """Put a `NotNumber` into *metrics* for each text that an objective takes as a number."""
+        for name, text in self._texts_for_numbers(values, metrics) if self._numbers else ():
+            metrics[name] = NotNumber(describe_text(text))
         return metrics
 
+    def restored(
+        self, values: Mapping[str, Value], metrics: Mapping[str, MetricValue]
+    ) -> dict[str, MetricValue]:
+        """Return *metrics* that were recorded as `measure` had them: not all are to be there."""
+        conditions = {m.name: m.when for m in self._metrics if m.when is not None}
+        return {
+            name: Inapplicable(value.why)
+            if isinstance(value, Missing)
+            and (when := conditions.get(name)) is not None
+            and not _applies(when, values)
+            else value
+            for name, value in metrics.items()
+        }
+
     def lacking(self, metrics: Mapping[str, MetricValue]) -> str:
-        """``metric missing: gflops`` where one that is needed at this point is missing."""
+        """``metric missing: gflops`` where one that is needed at this point is missing, and
+        ``not a number: gflops`` where its value is a text.
+        """
         missing = {name for name, value in metrics.items() if isinstance(value, Missing)}
         lacks = [n for n in self._needed & missing if not isinstance(metrics[n], Inapplicable)]
+        texts = sorted(name for name in missing if isinstance(metrics[name], NotNumber))
+        if texts:
+            return f"{NOT_NUMBERS}{', '.join(texts)}"
         if not lacks:
             return ""
         derived = {metric.name for metric in self._derived}
         roots = [name for name in lacks if name not in derived] or lacks
         return f"{MISSING}{', '.join(sorted(roots))}"
+
+    def _texts_for_numbers(
+        self, values: Mapping[str, Value], metrics: Mapping[str, MetricValue]
+    ) -> Sequence[tuple[str, str]]:
+        """Return the metrics that are texts, for which an objective has no value."""
+        texts = {name: value for name, value in metrics.items() if isinstance(value, str)}
+        names = set[str]()
+        for expression in self._numbers:
+            own = sorted(texts.keys() & expression.names)
+            if own and not _is_number(_evaluated(expression, values, metrics)):
+                # Others may be texts that are compared with texts: status == "converged".
+                alone = [n for n in own if _is_number(_with_ones(expression, values, metrics, [n]))]
+                every = _is_number(_with_ones(expression, values, metrics, own))
+                names.update(alone or (own if every else ()))
+        return [(name, texts[name]) for name in sorted(names)]
 
     def unverified(self, values: Mapping[str, Value], metrics: Mapping[str, MetricValue]) -> str:
         """``VERIFY error <= 1e-6`` where that does not hold, or is not known; else nothing."""
@@ -587,7 +678,30 @@ def _measured(
         values = finder.find(text)
     except AbsentError as error:
         return Missing(str(error))
+    if metric.thousands or metric.decimal:
+        odd = next((value for value in values if isinstance(value, str)), None)
+        if odd is not None:
+            return Missing(f"{_shown(odd)} is not a number {_signs(metric)}")
     return take_value(values, metric.take) if values else 0  # only a count is made of nothing
+
+
+def _signs(metric: Metric) -> str:
+    signs = {"THOUSANDS": metric.thousands, "DECIMAL": metric.decimal}
+    return f"with {' '.join(f'{keyword} {sign!r}' for keyword, sign in signs.items() if sign)}"
+
+
+def _with_ones(
+    expression: Expression,
+    values: Mapping[str, Value],
+    metrics: Mapping[str, MetricValue],
+    names: Iterable[str],
+) -> MetricValue:
+    """The value of *expression* if each of *names* were a number."""
+    return _evaluated(expression, values, {**metrics, **dict.fromkeys(names, 1)})
+
+
+def _is_number(value: MetricValue) -> bool:
+    return isinstance(value, int | float)
 
 
 def _reported(lines: bytes) -> tuple[dict[str, list[Value]], str]:
@@ -640,7 +754,12 @@ def _evaluated(
     try:
         value = value_at(formula, inputs, point=values)
     except ExpressionError as error:
-        return Missing(error.diagnostics[0].message)
+        hints = ((n, number_hint(inputs[n])) for n in sorted(inputs.keys() & metrics.keys()))
+        causes = [
+            error.diagnostics[0].message,
+            *(f"{name}: {hint}" for name, hint in hints if hint),
+        ]
+        return Missing("; ".join(causes))
     return Missing(f"{formula.text} is NULL here") if value is None else value
 
 

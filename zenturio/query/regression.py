@@ -228,6 +228,24 @@ def fit_each(
     }
 
 
+def mixed_parameters(
+    columns: Mapping[str, Any], parameters: Iterable[str], points: Sequence[str]
+) -> list[str]:
+    """Return the *parameters* in which rows differ that agree in the columns *points*.
+
+    What such rows differ by is no noise: intervals around their mean say nothing of either value.
+    """
+    mixed: list[str] = []
+    for name in parameters:
+        # What is computed from one of them differs with it, and is not named beside it.
+        keys = zip(*(list(columns[other]) for other in (*points, *mixed)), strict=True)
+        first: dict[tuple[Any, ...], Any] = {}
+        values = zip(keys, list(columns[name]), strict=False)
+        if any(str(first.setdefault(key, value)) != str(value) for key, value in values):
+            mixed.append(name)
+    return mixed
+
+
 @dataclass(frozen=True)
 class _Try:
     """A shape that was fitted, and its squared weighted error at each point when left out."""

@@ -9,7 +9,7 @@ nothing, the other is kept as a superseded attempt.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -23,8 +23,10 @@ from zenturio.record import (
     studies,
     study_transaction,
 )
+from zenturio.record.codec import Form
 from zenturio.record.database import Transaction
 from zenturio.record.entities import AttemptState
+from zenturio.record.field_layout import NO_FORM
 from zenturio.record.leases import ClaimRow, LeaseRow
 from zenturio.record.result_rows import CounterChanges, NewResult
 from zenturio.record.secret import mask_outcomes
@@ -452,6 +454,37 @@ def remeasure(context: StudyTransaction, outcomes: Iterable[Outcome]) -> int:
     result_rows.record_edit(context, [row.number for row in changed_rows])
     tally.write()
     return len(changed_rows)
+
+
+def forget_forms(context: StudyTransaction) -> Mapping[int, Form]:
+    """Forget which forms of values the metrics of a version have, and return what was forgotten.
+
+    What is written next adds its forms: those of values that it replaces are gone, such as the
+    texts that a wrong pattern captured. `settle_forms` is called when all of it is written.
+    """
+    metrics = [stored for stored in context.layout.own_fields if stored.role == "metric"]
+    context.set_forms(lambda _layout: {stored.number: NO_FORM for stored in metrics})
+    return {stored.number: stored.forms for stored in metrics}
+
+
+def settle_forms(context: StudyTransaction, forms: Mapping[int, Form], rewritten: int) -> None:
+    """Remember *forms* again if results that are not among the *rewritten* ones may have them."""
+    transaction, version = context.transaction, context.version
+    mark = transaction.dialect.mark
+    ((results,),) = transaction.sql(
+        f"SELECT count(*) FROM results WHERE version = {mark}", (version.id,)
+    )
+    # A driver may just be recording a value of a form that the study has, without a word of it.
+    drivers = transaction.sql(
+        f"SELECT 1 FROM leases WHERE version = {mark} AND ended IS NULL AND until > {mark}",
+        (version.id, transaction.now),
+    )
+    if rewritten < results or drivers:
+        context.set_forms(
+            lambda layout: {
+                number: layout.members[number].forms | forms[number] for number in forms
+            }
+        )
 
 
 def reopen(context: StudyTransaction, digests: Sequence[str], kinds: Kinds = None) -> int:

@@ -675,11 +675,16 @@ class SQLRepository:
             studies.open_study(transaction, study, definition)
         studies.get_version(transaction, study)  # NotFoundError, even if there is nothing to do
         batches, count = iter(outcomes), 0
-        while batch := list(islice(batches, _BATCH)):
+
+        def context() -> StudyTransaction:
             # With a cache of its own: each batch may add fields, and all of it may be undone.
             version = studies.get_version(transaction, study)
-            context = StudyTransaction.at(transaction, version, RepositoryCache())
-            count += outcome_recording.remeasure(context, batch)
+            return StudyTransaction.at(transaction, version, RepositoryCache())
+
+        forms = outcome_recording.forget_forms(context())
+        while batch := list(islice(batches, _BATCH)):
+            count += outcome_recording.remeasure(context(), batch)
+        outcome_recording.settle_forms(context(), forms, count)
         return count
 
     @writes

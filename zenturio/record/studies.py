@@ -372,6 +372,18 @@ def read_layout(
     )
 
 
+def members_of_others(
+    transaction: Transaction, version: StudyVersion
+) -> list[Mapping[int, FieldDeclaration]]:
+    """Return how the other versions of its study declare their fields."""
+    mark = transaction.dialect.mark
+    rows = transaction.sql(
+        f"SELECT members FROM versions WHERE study = {mark} AND id <> {mark}",
+        (version.study, version.id),
+    )
+    return [read_members(members) for (members,) in rows]
+
+
 def members_text(members: Mapping[int, FieldDeclaration]) -> str:
     """Return what the versions' fields are, as it is stored."""
     return json.dumps({

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -17,8 +17,15 @@ from zenturio.experiment.experiment import (
     ProgramIdentity,
 )
 from zenturio.record import codec, studies
+from zenturio.record.codec import Form
 from zenturio.record.database import Transaction
-from zenturio.record.field_layout import FieldColumns, FieldLayout, SlotColumns, arrange_columns
+from zenturio.record.field_layout import (
+    NO_FORM,
+    FieldColumns,
+    FieldLayout,
+    SlotColumns,
+    arrange_columns,
+)
 from zenturio.record.studies import StudyVersion
 
 HostKey = tuple[str, int, str, int]
@@ -94,10 +101,39 @@ class StudyTransaction:
                 studies.note_renamed(self.transaction, self.version.id, self.layout, widened)
                 self.layout = widened
                 return arranged
-            # Another driver has just added fields: see which, and look for places once more.
-            current = studies.versions_by_id(self.transaction, [self.version.id])[self.version.id]
-            self.version = current
-            self.layout = studies.read_layout(self.transaction, current)
+            self._read_again()
+
+    def _read_again(self) -> None:
+        """Another driver has just changed fields: see which."""
+        current = studies.versions_by_id(self.transaction, [self.version.id])[self.version.id]
+        self.version = current
+        self.layout = studies.read_layout(self.transaction, current)
+
+    def set_forms(self, change: Callable[[FieldLayout], Mapping[int, Form]]) -> None:
+        """Declare which forms of values fields of this version have, by their numbers.
+
+        The study remembers the forms of all of its versions together.
+        """
+        while True:
+            forms, members = change(self.layout), dict(self.layout.members)
+            members |= {n: replace(members[n], forms=form) for n, form in forms.items()}
+            total = dict.fromkeys(forms, NO_FORM)
+            others = studies.members_of_others(self.transaction, self.version)
+            for versions_members in (members, *others):
+                total |= {n: total[n] | m.forms for n, m in versions_members.items() if n in total}
+            fields = tuple(
+                replace(f, forms=total.get(f.number, f.forms)) for f in self.layout.fields
+            )
+            layout = replace(self.layout, fields=fields, members=members)
+            changed = (
+                layout
+                if layout == self.layout
+                else studies.widen(self.transaction, self.layout, layout)
+            )
+            if changed is not None:
+                self.layout = changed
+                return
+            self._read_again()
 
     def committed(self) -> None:
         """Put what the transaction has learnt into the cache, now that it is committed."""

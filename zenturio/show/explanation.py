@@ -70,6 +70,8 @@ class Explanation:
     reason: str
     ranking: PointRanking
     proposal: Proposal
+    is_exact: bool = False
+    """Whether the first objective has no noise, as a metric that is declared EXACT has none."""
 
     @property
     def metric(self) -> str:
@@ -96,6 +98,8 @@ class Explanation:
         verb = "has" if self.points == 1 else "have"
         of = f"{self.study}: {', '.join(self.objectives)}"
         text = f"{of}; {counted} {verb} a value of {self.metric}"
+        if self.ranking.texts:
+            text += f"; {self.ranking.texts.note}"
         if self.forest is None:
             return text
         if self.forest.points < self.forest.of:
@@ -151,6 +155,9 @@ class Explanation:
             if self.ranking.lacks_repeats:
                 least = LEAST_FOR_MEDIAN_INTERVAL
                 return f"{text}; an interval of the median needs at least {least} repeats"
+            if self.is_exact:
+                alone = "" if equal else ", and no other point is as good"
+                return f"{text}; {self.metric} is EXACT: its values have no noise{alone}"
             if first.used > 1:
                 return f"{text}; the repeats do not differ"
             return f"{text}; which points may be as good is not known without repeats (REPEAT)"
@@ -265,6 +272,7 @@ def explain(
         reason,
         ranking,
         _propose(known, objectives, space, definition.notes.get(SEARCH, {})),
+        any(field.exact for field in definition.metrics if field.name == metric),
     )
 
 

@@ -7,11 +7,12 @@ import math
 from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple, cast
 
+from zenturio import quantities
 from zenturio.annotate.model import Goal
 from zenturio.annotate.scan import goals_of
 from zenturio.errors import InputError
@@ -27,7 +28,12 @@ from zenturio.experiment.aggregates import (
     median_interval,
     noise_of,
 )
-from zenturio.experiment.experiment import UNKNOWN_KIND, MachineKind, machine_notes
+from zenturio.experiment.experiment import (
+    UNKNOWN_KIND,
+    MachineKind,
+    describe_text,
+    machine_notes,
+)
 from zenturio.expression import Expression, Value, parse
 from zenturio.expression.syntax_tree import Name
 from zenturio.record import SEED_KIND, ExperimentState, Repository
@@ -84,6 +90,24 @@ class ScoredPoint:
     """The sample's standard deviation of each goal whose score is the mean of several repeats."""
 
 
+@dataclass(frozen=True, slots=True)
+class TextScores:
+    """Results that succeeded and have no score, because a metric of the goal is a text."""
+
+    count: int
+    metric: str
+    text: str
+    """Of the first one."""
+
+    @property
+    def note(self) -> str:
+        verb = "has" if self.count == 1 else "have"
+        return (
+            f"{quantities.amount(self.count, 'result')} {verb} no number: {self.metric} is"
+            f" {describe_text(self.text)}"
+        )
+
+
 class Leader(NamedTuple):
     """A point at the head of a ranking."""
 
@@ -119,6 +143,8 @@ class PointRanking:
     """The point that is expected to be the best; of a search without repeats only."""
     has_repeats: bool = False
     """Whether some point was tried several times."""
+    texts: TextScores | None = None
+    """Results without a score because a metric is a text."""
 
     def certainty(
         self, student: Callable[[float, float], float]
@@ -193,6 +219,7 @@ class PointRanking:
                     f"row {rank} counts {point.used} of {point.tried} repeats:"
                     f" {' and '.join(causes)}"
                 )
+        notes += [self.texts.note] if self.texts else []
         return tuple(notes)
 
 
@@ -312,6 +339,7 @@ def best(
         if aggregates in ([MEAN], [MEDIAN])
         else None,
         any(repeats.tried > 1 for repeats in measured),
+        points.texts,
     )
 
 
@@ -472,6 +500,7 @@ class _MeasuredPoints:
         """In the order of the space."""
         self.machines: dict[str, Counter[int]] = {}
         """Results by kind of machine and round."""
+        self.texts: TextScores | None = None
 
     @property
     def has_several(self) -> bool:
@@ -491,9 +520,8 @@ class _MeasuredPoints:
         scores = zip(*(_scores(goal.expression, page) for goal in self._goals), strict=True)
         origin: tuple[int, int] | None = None
         repeats: _PointRepeats | None = None
-        for point, number, round_, state, score in zip(
-            points, page.machines, page.rounds, page.states, scores, strict=True
-        ):
+        results = zip(points, page.machines, page.rounds, page.states, scores, strict=True)
+        for row, (point, number, round_, state, score) in enumerate(results):
             if origin != (number, round_):
                 origin, repeats = (number, round_), None
                 machine, apart = page.kinds.get(number), round_ if self._apart else None
@@ -509,6 +537,17 @@ class _MeasuredPoints:
                 repeats.ok += 1
                 if None not in score:
                     repeats.scores.extend(score)
+                else:
+                    self._note_text(page, row)
+
+    def _note_text(self, page: ColumnPage, row: int) -> None:
+        """Remember that the score of a result is missing, if a metric of the goals is a text."""
+        names = sorted({name for goal in self._goals for name in goal.expression.names})
+        values = ((name, page.metrics[name][row]) for name in names if name in page.metrics)
+        text = next(((name, value) for name, value in values if isinstance(value, str)), None)
+        if text is not None:
+            first = self.texts or TextScores(0, *text)
+            self.texts = replace(first, count=first.count + 1)
 
 
 def _label(machine: MachineKind | None) -> str:

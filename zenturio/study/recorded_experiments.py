@@ -27,6 +27,9 @@ from zenturio.experiment import (
     Recipe,
 )
 from zenturio.experiment.experiment import as_counted
+from zenturio.experiment.experiment_generator import compared_numbers
+from zenturio.experiment.metrics import Inapplicable, NotNumber
+from zenturio.expression import Expression, Value
 from zenturio.record import ExperimentRecord, Repository, StudyDefinition
 from zenturio.record.entities import OUTCOME_STATES, REDACTION_EVENT
 from zenturio.record.result_rows import ResultIdentity
@@ -45,6 +48,16 @@ BATCH = 500
 
 
 @dataclass(frozen=True, slots=True)
+class MissingMetric:
+    """How many experiments lack a metric that they should have."""
+
+    metric: str
+    count: int
+    why: str
+    """The most frequent reason."""
+
+
+@dataclass(frozen=True, slots=True)
 class Extraction:
     """What was measured again."""
 
@@ -55,13 +68,15 @@ class Extraction:
     gone: tuple[str, ...]
     """Those that the files ask for no more; what was measured stays."""
     missing: int
-    """Values that the kept output does not hold."""
+    """Values that were not found in the kept output, or are no numbers."""
     failed: int
     """Experiments that were ok, and fail now for what is missing."""
     mended: int
     """Experiments that had failed for what was missing, and are ok now."""
     changes: tuple[str, ...] = ()
     """What else changed in the program: the next run begins a new table."""
+    reasons: tuple[MissingMetric, ...] = ()
+    """Why values are missing, one for each metric."""
 
 
 def extract(
@@ -86,7 +101,7 @@ def extract(
         )
     application = scan(named, overrides=before.notes.get("overrides", ()))
     application = with_recorded_versions(application, repository, study)
-    again = _Again(before, application.metrics)
+    again = _Again(before, application.metrics, compared_numbers(application))
     planned, program = before.notes.get("experiments", 0), before.notes.get(PROGRAM, {})
     definition = define_study(application, int(planned), program)
     is_former = DIGESTS not in before.notes
@@ -109,8 +124,9 @@ def extract(
             step(len(batch))
         if really:
             repository.remeasure(study, measured, definition)
-    counts = count["done"], again.names, again.gone, count["missing"], count["failed"], count["ok"]
-    return Extraction(study, *counts, changes)
+    missing = sum(reason.count for reason in again.missing)
+    counts = count["done"], again.names, again.gone, missing, count["failed"], count["ok"]
+    return Extraction(study, *counts, changes, again.missing)
 
 
 class MeasuredOutcomes(Iterable[Outcome]):
@@ -146,41 +162,62 @@ class MeasuredOutcomes(Iterable[Outcome]):
 class _Again:
     """Which metrics must be measured again, and how."""
 
-    def __init__(self, before: StudyDefinition, metrics: tuple[Metric, ...]) -> None:
+    def __init__(
+        self,
+        before: StudyDefinition,
+        metrics: tuple[Metric, ...],
+        numbers: tuple[Expression, ...],
+    ) -> None:
         extractions = {field.name: field.how for field in before.metrics}
         changed = [m for m in metrics if m.formula or extractions.get(m.name) != extraction_of(m)]
         self.names = tuple(metric.name for metric in changed)
         names = {metric.name for metric in metrics} | set(MEASURED)
         self.gone = tuple(name for name in extractions if name not in names)
         self._meter = MetricReader(Recipe(tuple(changed)))
-        self._judge = MetricReader(Recipe(metrics))
+        self._judge = MetricReader(Recipe(metrics, numbers=numbers))
+        self._missing: dict[str, Counter[str]] = {}
+        """Why values are missing, by metric."""
+
+    @property
+    def missing(self) -> tuple[MissingMetric, ...]:
+        """The metrics that are missing in some experiments."""
+        counts = sorted(self._missing.items())
+        return tuple(MissingMetric(n, c.total(), c.most_common(1)[0][0]) for n, c in counts)
 
     def outcomes(self, repository: Repository, record: ExperimentRecord) -> Iterator[Outcome]:
         """Yield the record's outcome with its new metrics."""
         outcome = record.outcome
         if outcome is None:
             return
-        unchanged = {n: m for n, m in outcome.metrics.items() if n not in self.names}
+        recorded = self._judge.restored(record.values, outcome.metrics)
+        unchanged = {n: m for n, m in recorded.items() if n not in self.names}
         logs = repository.logs(record.digest, outcome.attempt)
         artifacts = repository.artifacts(record.digest, outcome.attempt)
         files = {artifact.path: artifact.kept for artifact in artifacts}
         evidence = Evidence(logs.stdout, logs.stderr, usage=unchanged, files=files)
         metrics = self._meter.measure(record.values, evidence)
-        yield as_counted(self._judged(outcome, metrics), record.repeat)
+        judged = self._judged(outcome, record.values, metrics)
+        for name, value in judged.metrics.items():
+            is_asked_for = name in self.names or isinstance(value, NotNumber)
+            if isinstance(value, Missing) and is_asked_for and not isinstance(value, Inapplicable):
+                self._missing.setdefault(name, Counter())[value.why] += 1
+        yield as_counted(judged, record.repeat)
 
     def seen(self, batch: list[ExperimentRecord], outcomes: list[Outcome]) -> Iterator[str]:
-        """For each value that is missing and each experiment whose status changed, a word."""
+        """Yield the new status of each experiment whose status changed."""
         recorded = [record.outcome for record in batch if record.outcome]
         before = {(attempt.digest, attempt.attempt): attempt.status for attempt in recorded}
         for outcome in outcomes:
-            yield from ("missing" for n in self.names if isinstance(outcome.metrics[n], Missing))
             if outcome.status != before[outcome.digest, outcome.attempt]:
                 yield outcome.status
 
-    def _judged(self, outcome: Outcome, metrics: dict[str, MetricValue]) -> Outcome:
+    def _judged(
+        self, outcome: Outcome, values: Mapping[str, Value], metrics: dict[str, MetricValue]
+    ) -> Outcome:
         """Return *outcome* with *metrics*; failed if the program ended well and lacks one."""
         if outcome.exit != 0 or outcome.status not in {"ok", "failed"}:
             return replace(outcome, metrics=metrics)
+        metrics = self._judge.without_texts(values, metrics)
         cause = self._judge.lacking(metrics)
         return replace(outcome, metrics=metrics, status="failed" if cause else "ok", cause=cause)
 

@@ -262,6 +262,8 @@ def extraction_of(metric: Metric) -> str:
     extractions = [f'{kind} "{text}"' for kind, text in kinds.items() if text is not None]
     extractions += ["SIZE"] if metric.size else []
     extractions += [f"WHERE {metric.rows.text}"] if metric.rows is not None else []
+    signs = {"THOUSANDS": metric.thousands, "DECIMAL": metric.decimal}
+    extractions += [f'{keyword} "{sign}"' for keyword, sign in signs.items() if sign]
     return " ".join(["FROM", metric.source, *extractions, "TAKE", metric.take.upper()])
 
 

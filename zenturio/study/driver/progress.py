@@ -17,7 +17,14 @@ from zenturio.annotate.commands import undeclared_programs
 from zenturio.annotate.model import MEASURED, Annotated, Application, Goal, Metric
 from zenturio.errors import ExpressionError
 from zenturio.experiment import Experiment, MachineKind, MetricValue, Missing, Outcome, Series
-from zenturio.experiment.experiment import SUCCEEDED, log_end, missing_names, missing_reasons
+from zenturio.experiment.experiment import (
+    SUCCEEDED,
+    describe_text,
+    log_end,
+    missing_names,
+    missing_reasons,
+    number_hint,
+)
 from zenturio.experiment.identity import file_digest
 from zenturio.experiment.metrics import RegexFinder
 from zenturio.expression import Expression, Value
@@ -511,7 +518,8 @@ _MATCHES = 10_000
 
 
 class MetricCheck:
-    r"""Finds metrics that the first output has in several meanings, and those that never change.
+    r"""Finds metrics that the first output has in several meanings, those that never change, and
+    numbers that are texts for something around them.
 
     ``rays: (\d+)`` matches in "Rays: 9" and in "Reflected Rays: 3", and the last match counts.
     """
@@ -523,6 +531,8 @@ class MetricCheck:
         self._first: tuple[MetricValue | None, ...] = ()
         self._seen = 0
         self._is_over = not self._names
+        self._texts = set[str]()
+        """Metrics of which it was said that a value is a text."""
 
     def overlook(self) -> None:
         """Some experiments succeeded that it does not see: nothing can be said of all."""
@@ -536,6 +546,10 @@ class MetricCheck:
             # Of an output that was cut nobody knows what its middle holds.
             if log.size == len(log.head) + len(log.tail):
                 yield from _several_meanings(metric, log.head + log.tail)
+        for name, value in outcome.metrics.items():
+            if type(value) is str and name not in self._texts and number_hint(value):
+                self._texts.add(name)
+                yield f"{name} is {describe_text(value)}"
         if not self._is_over:
             values = tuple(outcome.metrics.get(name) for name in self._names)
             self._first = self._first or values

@@ -620,6 +620,8 @@ class StudySession:
 
     def _generator(self, application: Application) -> ExperimentGenerator:
         former = self.repository.has_former_digests()
+        # What is to be compared may be named for this run alone.
+        application = replace(application, goals=self.objectives or application.goals)
         return ExperimentGenerator(application, former_digests=former)
 
     def _defined(self, generator: ExperimentGenerator) -> StudyDefinition:
