@@ -498,6 +498,25 @@ def test_a_view_that_shows_what_it_should_is_not_made_again(tmp_path):
         assert all(view.is_stored for view in repository.stored_views())
 
 
+def test_a_new_form_of_values_makes_views_stale_only_where_their_text_changes(repository):
+    def are_stale():
+        return repository._database.read(
+            lambda transaction: study_views._is_stale(transaction, "s")
+        )
+
+    has_types = repository.engine.dialect.name == "postgresql"
+    _entered(repository, "s", {"n": 1}, {"m": 1})
+    assert are_stale() == has_types
+    repository.refresh_views("s")
+    _entered(repository, "s", {"n": 2}, {"m": 2.5}, index=2)
+    assert are_stale() == has_types
+    repository.refresh_views("s")
+    _entered(repository, "s", {"n": 3}, {"m": Series((1, 2))}, index=3)
+    assert are_stale()
+    assert repository.refresh_views("s")
+    assert not are_stale()
+
+
 def test_the_views_are_brought_up_to_date_though_the_answer_to_a_release_was_lost(repository):
     _entered(repository, "s", {"n": 1}, {"m": 2.0})
     (lease,) = repository.leases("s")

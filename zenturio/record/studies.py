@@ -19,7 +19,7 @@ from typing import Any
 from zenturio.failpoints import Failpoint
 from zenturio.record import codec, repository, sql_names
 from zenturio.record.codec import Form, unescape
-from zenturio.record.database import Row, Transaction
+from zenturio.record.database import DatabaseDialect, Row, Transaction
 from zenturio.record.entities import (
     ALWAYS,
     REDACTION_EVENT,
@@ -29,7 +29,14 @@ from zenturio.record.entities import (
     StudyDefinition,
     StudyInfo,
 )
-from zenturio.record.field_layout import FieldDeclaration, FieldLayout, FieldLocation, StoredField
+from zenturio.record.field_layout import (
+    CHUNK,
+    FieldDeclaration,
+    FieldLayout,
+    FieldLocation,
+    StoredField,
+)
+from zenturio.record.sql_names import literal
 
 WIDENED = Failpoint("record.widened")
 
@@ -64,6 +71,11 @@ _REVISIONS_OF_FIELDS = 1_000_000
 """More than a study has: each is a change of its fields, of which there are 10,000."""
 
 
+def _view_revision(revision: int) -> int:
+    """Return what a study notes whose views show the fields of *revision*, and all facts."""
+    return revision + sql_names.FACTS_REVISION * _REVISIONS_OF_FIELDS
+
+
 @dataclass(frozen=True, slots=True)
 class StudyVersion:
     """A version of a study: what a name means."""
@@ -94,7 +106,7 @@ class StudyVersion:
     @property
     def newest_view_revision(self) -> int:
         """The revision of a view that shows all fields, and all facts that this program knows."""
-        return self.revision + sql_names.FACTS_REVISION * _REVISIONS_OF_FIELDS
+        return _view_revision(self.revision)
 
     @property
     def name(self) -> str:
@@ -417,8 +429,14 @@ def widen(transaction: Transaction, old: FieldLayout, new: FieldLayout) -> Field
     mark = transaction.dialect.mark
     # Optimistic: the revision that was read is the condition. Who finds another one reads again
     # and widens what is there by then.
+    changes = "revision = revision + 1"
+    if _views_alike(transaction.dialect, old, new):
+        # Else each new form of values would have the views read, and their texts made, once more.
+        shown = _view_revision(old.revision)
+        changes += f", view_revision = CASE view_revision WHEN {shown} THEN {shown + 1}"
+        changes += " ELSE view_revision END"
     changed = transaction.changed(
-        f"UPDATE studies SET revision = revision + 1 WHERE id = {mark} AND revision = {mark}",
+        f"UPDATE studies SET {changes} WHERE id = {mark} AND revision = {mark}",
         (old.study, old.revision),
     )
     if not changed:
@@ -432,6 +450,35 @@ def widen(transaction: Transaction, old: FieldLayout, new: FieldLayout) -> Field
         )
     WIDENED()
     return replace(new, revision=old.revision + 1)
+
+
+def field_sql(dialect: DatabaseDialect, stored: StoredField, schema: str = "") -> tuple[str, str]:
+    """Return the value of a field in a row ``e``, and its type."""
+    place, forms = stored.place, stored.forms
+    sql = {slot[0]: f"e.{slot}" for slot in place.slots}
+    if place.chunk is not None:
+        chunk = dialect.chunk_sql("e.id", place.chunk // CHUNK, place.chunk % CHUNK)
+        sql["chunk"] = chunk.replace("FROM ", f"FROM {schema}")
+    key = literal(codec.remark_key(stored.role, stored.field.name))
+    for form, part in ((Form.BIG, "int"), (Form.SERIES, "series")):
+        if form in forms:
+            sql[part] = dialect.remark_sql("e.remarks", key, part)
+    return dialect.value_sql(forms, sql)
+
+
+def _views_alike(dialect: DatabaseDialect, old: FieldLayout, new: FieldLayout) -> bool:
+    """Return whether the text of a stored view is the same for both layouts."""
+    if len(old.fields) != len(new.fields):
+        return False
+    # Columns of PostgreSQL's views have a type beside their SQL, those of SQLite's have none.
+    parts = slice(2 if dialect.name == "postgresql" else 1)
+    for before, after in zip(old.fields, new.fields, strict=True):
+        if before != after and (
+            before.sql_name != after.sql_name
+            or field_sql(dialect, before)[parts] != field_sql(dialect, after)[parts]
+        ):
+            return False
+    return True
 
 
 def _write_fields(transaction: Transaction, study: int, fields: Iterable[StoredField]) -> None:

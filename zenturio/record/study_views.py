@@ -20,15 +20,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from zenturio.errors import InputError, RecordError
-from zenturio.record import codec, sql_names, studies
-from zenturio.record.codec import Form
+from zenturio.record import sql_names, studies
 from zenturio.record.database import Database, DatabaseDialect, Transaction
 from zenturio.record.entities import RowFilter
-from zenturio.record.field_layout import CHUNK, FieldDeclaration, FieldLayout, StoredField
+from zenturio.record.field_layout import FieldDeclaration, FieldLayout, StoredField
 from zenturio.record.sql_names import (
     TOKEN,
     DialectName,
-    literal,
     plain_name,
     quoted,
     with_names,
@@ -141,7 +139,9 @@ def rows_sql(
             for name, sql in facts_sql(dialect, all_rows=all_rows, schema=schema)
             if sql_names.folded(name) not in own_names
         ]
-    columns += [f"{field_sql(dialect, f, schema)[0]} AS {quoted(f.sql_name)}" for f in chosen]
+    columns += [
+        f"{studies.field_sql(dialect, f, schema)[0]} AS {quoted(f.sql_name)}" for f in chosen
+    ]
     fields = ", ".join(columns) or "e.id AS number"
     rows = rows or RowFilter(round="all" if all_rows else "newest")
     conditions = rows.conditions if all_rows else f" AND e.status = 'ok'{rows.conditions}"
@@ -162,20 +162,6 @@ def facts_sql(
 def _within(schema: str, sql: str) -> str:
     """Return *sql* with the name of the schema before each table."""
     return sql.replace("FROM ", f"FROM {schema}").replace("JOIN ", f"JOIN {schema}")
-
-
-def field_sql(dialect: DatabaseDialect, stored: StoredField, schema: str = "") -> tuple[str, str]:
-    """Return the value of a field in a row ``e``, and its type."""
-    place, forms = stored.place, stored.forms
-    sql = {slot[0]: f"e.{slot}" for slot in place.slots}
-    if place.chunk is not None:
-        chunk = dialect.chunk_sql("e.id", place.chunk // CHUNK, place.chunk % CHUNK)
-        sql["chunk"] = chunk.replace("FROM ", f"FROM {schema}")
-    key = literal(codec.remark_key(stored.role, stored.field.name))
-    for form, part in ((Form.BIG, "int"), (Form.SERIES, "series")):
-        if form in forms:
-            sql[part] = dialect.remark_sql("e.remarks", key, part)
-    return dialect.value_sql(forms, sql)
 
 
 # SQL of users, before which views stand as WITH
@@ -589,7 +575,7 @@ def _appended(
         if name not in present:
             columns.append((name, sql))
     for name, stored in fields.items():
-        sql, kind = field_sql(dialect, stored)
+        sql, kind = studies.field_sql(dialect, stored)
         kind = _TYPES.get(kind, kind)
         if name not in present and kind and len(columns) < MOST_COLUMNS:
             columns.append((name, f"({sql})::{kind}"))
@@ -622,9 +608,11 @@ def _cast(
     if stored is None:
         base = fields.get(name.removesuffix("_text"))
         return (
-            "NULL::text" if base is None else f"({field_sql(transaction.dialect, base)[0]})::text"
+            "NULL::text"
+            if base is None
+            else f"({studies.field_sql(transaction.dialect, base)[0]})::text"
         )
-    sql, now = field_sql(transaction.dialect, stored)
+    sql, now = studies.field_sql(transaction.dialect, stored)
     now = _TYPES.get(now, now)
     if now == kind or _fits(now, kind):
         return f"({sql})::{kind}"
