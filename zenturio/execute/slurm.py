@@ -80,6 +80,7 @@ class SlurmSystem(SlurmCommands, BatchSystem[SlurmOptions]):
             yield f"the {pool} has no node"
         elif not any(available == "up" for available, _ in states):
             yield "the partition is not up: " + ", ".join(a for a, _ in states)
+        # sinfo marks states by a character: "idle~" is powered down, "down*" does not respond.
         elif all(state.rstrip("*~#!%$@^-") in _UNUSABLE_STATES for _, state in states):
             yield "no node can run anything: " + ", ".join(sorted({s for _, s in states}))
 
@@ -121,7 +122,7 @@ def _sbatch_options(
     yield f"--array=1-{count}"
     path = str(log).replace("%", "%%")  # which stands for something there
     yield f"--output={shlex.quote(f'{path}-%a')}"
-    yield "--open-mode=append"
+    yield "--open-mode=append"  # a requeued task would empty the log of its first start
     yield "--nodes=1"
     yield "--ntasks=1"
     yield f"--cpus-per-task={demand.cpus}"

@@ -83,6 +83,8 @@ class ArtifactStore:
         }
         roots = {Path(root) for root, _ in waiting}
         folders: set[str] = set()
+        # Linked, on the disk, committed, removed where they waited: killed between any two of these
+        # steps, a driver leaves files that no row names, and never a row without its file.
         with ExitStack() as locks:
             for root in sorted(roots):
                 locks.enter_context(_locked(root, shared=True))
@@ -259,6 +261,8 @@ class ArtifactStore:
                     path = f"{folder}/{name}"
                     with suppress(OSError):
                         status = os.lstat(path)
+                        # Each further link changes st_ctime, and may be of a driver that has not
+                        # committed yet; st_mtime is that of the experiment's file.
                         if status.st_ctime <= latest and not stat.S_ISLNK(status.st_mode):
                             yield folder.name + name, path
 

@@ -223,6 +223,7 @@ class TicketQueue:
     def put_back(self, tickets: Collection[DaskTicket]) -> None:
         """Those that were not run, or not to their end: they are the next to go."""
         self._suspects.extend(ticket for ticket in tickets if ticket.is_suspect)
+        # extendleft turns the order round, and the oldest is to be the first again.
         self._waiting.extendleft(t for t in reversed(list(tickets)) if not t.is_suspect)
 
     def remove(self, ticket: DaskTicket) -> bool:
@@ -251,6 +252,8 @@ class TicketQueue:
             first = self._waiting[0]
         else:
             return False
+        # Sent ahead is one task more for each slot: it waits in the worker while results travel. A
+        # ticket that is wider than what a shrunk cluster has left goes alone rather than never.
         busy_cpus = sum(batch.cpus for batch in sent)
         return busy_cpus == 0 or busy_cpus + first.cpus <= slots * (
             2 if self._batches.sends_ahead else 1
@@ -266,6 +269,7 @@ class TicketQueue:
             return TaskBatch([self._suspects.popleft()], eligible_workers=(worker,))
         first = self._waiting.popleft()
         tickets = [first]
+        # Spread over all free places: the last few would else be one long task beside idle workers.
         most = self._batches.next_size(len(self._waiting) + 1, 2 * slots - len(sent))
         while self._waiting and len(tickets) < most and first.fits_with(self._waiting[0]):
             tickets.append(self._waiting.popleft())

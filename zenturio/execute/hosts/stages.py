@@ -172,6 +172,7 @@ def _make_first(host: RemoteHost, name: str, make: Callable[[], T], future: Futu
     try:
         result = make()
     except BaseException as error:
+        # Before those who wait hear of it: one of them begins anew, and must not find this future.
         with host.turn:
             del host.making[name]
         future.set_exception(error)
@@ -186,6 +187,7 @@ def _send_file(host: RemoteHost, name: str, filed: ExperimentFile, content: byte
         return
     if content is None:
         content = content_of(filed)
+    # An empty file is one empty piece: the host makes a file of the last piece, not of none.
     for offset in range(0, max(len(content), 1), PIECE_BYTES):
         piece = content[offset : offset + PIECE_BYTES]
         last = offset + PIECE_BYTES >= len(content)
@@ -195,10 +197,7 @@ def _send_file(host: RemoteHost, name: str, filed: ExperimentFile, content: byte
 
 
 def fetch_file(context: StageContext, path: str, size: int = _MOST_IN_MEMORY) -> bytes:
-    """Return the bytes of a file of the attempt.
-
-    None where it is not there, or no plain file.
-    """
+    """Return the bytes of a file of the attempt; none where it is not there, or no plain file."""
     parts = []
     offset = 0
     with suppress(RefusedError):
@@ -310,6 +309,7 @@ def prepare_folder(
         "prepare",
         *[content for _, _, content in small.values()],
         files=[[path, mode, mtime] for path, (mode, mtime, _) in small.items()],
+        # A restart file stands in the place of the program's own, however large that is.
         shared=[entry for entry in shared if entry[0] not in small],
         build=build,
         over=restart_files,
@@ -344,6 +344,7 @@ def reply_logs(sizes: Sequence[int], blobs: Sequence[bytes]) -> tuple[Log, Log]:
 
 
 def _joined_log(head: bytes, tail: bytes, size: int) -> Log:
+    # Nothing was left out between them: then it is one text, in which a pattern may match across.
     if tail and len(head) + len(tail) == size:
         return Log(head + tail, b"", size)
     return Log(head, tail, size)
