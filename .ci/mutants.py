@@ -53,6 +53,13 @@ took without a mutant."""
 FIRST = (12, 60)
 """So many of the quickest tests are run before the others are even collected: they kill most."""
 NEIGHBOURS = {
+    "experiment": [
+        "query/test_comparison.py",
+        "query/test_defined_aggregates.py",
+        "query/test_doubts.py",
+        "study/test_best_intervals.py",
+        "study/test_uses.py",
+    ],
     "record": [
         "query/test_columnar_copy.py",
         "query/test_sql_reader.py",

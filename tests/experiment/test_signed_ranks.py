@@ -178,3 +178,9 @@ def test_a_comparison_that_time_ends_says_different_of_equal_programs_in_at_most
         )
         wrong += looked_at.is_decided
     assert wrong / count < 0.05 + 3 * math.sqrt(0.05 * 0.95 / count)
+
+
+def test_no_sum_of_ranks_is_below_zero_and_one_choice_of_signs_gives_zero():
+    for blocks in (1, 3, 10):
+        assert signed_rank_level(blocks, -1) == 0.0
+        assert signed_rank_level(blocks, 0) == pytest.approx(0.5**blocks)
