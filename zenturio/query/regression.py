@@ -101,7 +101,8 @@ def real_column(columns: Mapping[str, Any], name: str) -> np.ndarray:
     except (TypeError, ValueError) as error:
         raise InputError(
             f"{name!r} holds text, and a regression needs numbers",
-            hint=f"fit each of its values by itself: --by {name}",
+            hint=f"fit each value of a label by itself: --by {name}; for a number, correct its"
+            " METRIC and run zen extract",
         ) from error
 
 

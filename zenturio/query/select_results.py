@@ -314,7 +314,8 @@ def _metrics(catalog: Catalog, query: TableQuery, *, numbers: bool = False) -> l
             raise InputError(
                 f"{column.name!r} is not {'always ' if column.forms & NUMBERS else ''}a number,"
                 " so it cannot be aggregated",
-                hint=f"group by it: --by {column.name}",
+                hint=f"group by a label: --by {column.name}; for a number, correct its METRIC and"
+                f" run zen extract {query.study}",
             )
     return columns
 
