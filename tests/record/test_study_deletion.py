@@ -356,7 +356,9 @@ def test_what_is_done_to_a_study_changes_no_row_of_another(tmp_path):
         "record late": {**kept, "attempts": one, "events": one},
         "set aside": {**kept, "attempts": one, "claims": (1, 0)},
         "add": {**kept, "results": one, "counters": one},
-        "remeasure": {"results": moved, "chunks": (3, 0), "edits": one, "versions": moved},
+        "remeasure": {
+            "results": moved, "chunks": (3, 0), "edits": one, "studies": moved, "versions": moved,
+        },
         "reopen": {
             "results": (1, 0), "attempts": one, "counters": moved, "edits": (0, 2), "events": one,
             "versions": moved,
