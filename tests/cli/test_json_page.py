@@ -293,9 +293,8 @@ KEYS = {
         "failed": "experiments that fail now because a metric is missing",
         "mended": "failed experiments that are ok now",
         "changes[]": "what else has changed in the program",
-        "reasons[].metric": "metric that is missing in some experiments",
-        "reasons[].count": "experiments in which it is missing",
-        "reasons[].why": "most frequent reason",
+        "reasons[]": "metrics that are missing in some experiments: `metric`, `count` of these, and"
+        " `why`, the most frequent reason",
     },
     "diff": {
         "digests[]": "the two experiments",

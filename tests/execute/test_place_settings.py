@@ -11,7 +11,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "place-settings.md"
 HEAD = """# Settings of places
 
 The settings of a table `[places.NAME]` of `zenturio.toml`, by its `kind`. `zen places show NAME` lists the same settings, with their values in
-the table. Every kind also has `jobs`: it limits how many experiments run at once. [Places](places.md) explains what places are for. [Hosts](hosts.md)
+the table. Every kind also has the setting `jobs`: how many experiments may run at once. [Places](places.md) explains what places are for. [Hosts](hosts.md)
 describes the machines and options of a hosts file.
 """
 

@@ -115,10 +115,11 @@ def test_the_command_line_shows_how_sure_a_fit_is(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     random = np.random.default_rng(3)
 
-    def program(n, copy):
+    def program(n, copy=1):
         return {"time": (3 + 2 * n) * (1 + 0.02 * float(random.normal()))}
 
-    study = zen.run(program, zen.Space(n=[1, 2, 4, 8, 16], copy=[1, 2, 3, 4])).name
+    study = zen.run(program, zen.Space(n=list(range(1, 21))), name="one").name
+    copies = zen.run(program, zen.Space(n=[1, 2, 4, 8, 16], copy=[1, 2, 3, 4]), name="four").name
     command = ["fit", study, "--y", "time", "--x", "n", "--kind", "linear,power,logarithmic"]
     more = ["--at", "n=32", "--runners-up", "--against-constant"]
     said = CliRunner().invoke(app, [*command, *more])
@@ -133,5 +134,6 @@ def test_the_command_line_shows_how_sure_a_fit_is(tmp_path, monkeypatch):
     assert len(facts["coefficients"]) == 2
     for wrong, message in (("m=3", "--at says no n"), ("n", "--at n")):
         assert message in str(CliRunner().invoke(app, [*command, "--at", wrong]).exception)
+    command[1] = copies
     parts = CliRunner().invoke(app, [*command, "--by", "copy", "--at", "n=32"]).output
     assert parts.count("an interval needs 19 rows") == 4
