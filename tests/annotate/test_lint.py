@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from annotated_cases import Case, check, titles
-from zenturio.annotate.lint import lint
+from zenturio.annotate.lint import LARGE_FILE_BYTES, lint
 from zenturio.annotate.scan import scan
+from zenturio.execute.folder_files import COPY_LIMIT_BYTES
 
 LIKELY = Path(__file__).parent / "likely.txt"
 
@@ -99,3 +100,35 @@ def test_threads_that_a_command_sets_are_warned_of(tmp_path, run, most):
     assert [message.rpartition(" ")[2] for message in found] == (
         [] if most is None else [str(most)]
     )
+
+
+LARGE = [
+    "rsync -a big.bin new/",
+    "tar cf x.tar big.bin",
+    "cp -a big.bin b",
+    "find . -type f",
+    "true; du -b *",
+]
+FOLLOWED = [
+    "rsync -aL big.bin new/",
+    "tar chf x.tar big.bin",
+    "cp big.bin b",
+    "cp -aL big.bin b",
+    "tar xf x.tar",
+]
+
+
+@pytest.mark.parametrize("command", [*LARGE, *FOLLOWED])
+def test_programs_that_would_find_links_in_place_of_large_files_are_named(command, tmp_path):
+    (tmp_path / "big.bin").write_bytes(bytes(2**20 + 1))
+    (tmp_path / "study.zen").write_text(
+        f'ZEN$ PARAM a = {{ 1, 2 }}\nZEN$ RUN "{command}; echo {{a}}"\n'
+    )
+    warned = [each for each in lint(scan(tmp_path)) if "big.bin" in each.message]
+    assert len(warned) == (command in LARGE)
+    (tmp_path / "big.bin").write_bytes(bytes(2**20))
+    assert not [each for each in lint(scan(tmp_path)) if "big.bin" in each.message]
+
+
+def test_a_large_file_is_one_that_work_folders_link_to():
+    assert LARGE_FILE_BYTES == COPY_LIMIT_BYTES

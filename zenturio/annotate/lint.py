@@ -35,7 +35,31 @@ from zenturio.annotate.source import Spans, without_end
 from zenturio.errors import Diagnostic, InputError, Passage, Place
 from zenturio.expression.syntax_tree import Name
 from zenturio.quantities import amount
+from zenturio.quantities import size as human_size
 from zenturio.space import Continuous, Dependent
+
+LARGE_FILE_BYTES = 2**20
+"""Files beyond this size that all experiments share are cloned or linked to, not copied."""
+_FOLLOWING = {
+    "rsync": "rsync -L",
+    "tar": "tar -h",
+    "cp": "cp -L",
+    "cpio": "cpio -L",
+    "find": "find -L",
+    "du": "du -L",
+    "stat": "stat -L",
+}
+"""Programs that take a link for what it is, and the option with which they follow it."""
+_TAKES_LINKS = re.compile(
+    r"(?:^|[\s;&|(])(?:"
+    r"(?P<cp>cp\s+(?:-\S+\s+)*-[A-Za-z]*[adPRr](?!\S*L))"
+    r"|(?P<tar>tar\s+(?!\S*[xth])-?[A-Za-z]*[cru])"
+    r"|(?P<find>find\s+(?!-L)[^;|&]*-type\s+f)"
+    r"|(?P<rsync>rsync\b(?![^;|&]*(?:\s-[A-Za-z]*L|--copy-links)))"
+    r"|(?P<cpio>cpio\b(?![^;|&]*\s-[A-Za-z]*L))"
+    r"|(?P<du>du\s+(?!-\S*[LD]))"
+    r"|(?P<stat>stat\s+(?!-\S*L)))"
+)
 
 Rule = Callable[[Application], Iterable[Diagnostic]]
 
@@ -614,6 +638,24 @@ def _shell_names(command: Command, parameters: set[str]) -> Iterator[Diagnostic]
             yield warning(message, place, hint)
 
 
+def linked_files(application: Application) -> Iterator[Diagnostic]:
+    """Commands that take a symbolic link for what it is, beside files that may be such links."""
+    large = [file for file in application.copied if file.size > LARGE_FILE_BYTES]
+    if not large:
+        return
+    first = large[0]
+    others = f", and {amount(len(large) - 1, 'more file')}" if len(large) > 1 else ""
+    for command in (*application.builds, *application.runs):
+        for match in _TAKES_LINKS.finditer(command.text.text):
+            program = next(name for name, text in match.groupdict().items() if text)
+            message = (
+                f"{program} takes a symbolic link for what it is, and {first.path}"
+                f" ({human_size(first.size)}{others}) may be one in the folders of experiments"
+            )
+            hint = f"write {_FOLLOWING[program]}, or copy the file first: cp {first.path} COPY"
+            yield warning(message, command.text.place(match.start(), match.end()), hint)
+
+
 def environment(application: Application) -> Iterator[Diagnostic]:
     """Variables that a shell cannot name."""
     places = {parameter.name: parameter.place for parameter in application.space.parameters}
@@ -778,6 +820,7 @@ RULES: tuple[Rule, ...] = (
     no_run,
     comments_only,
     names_in_commands,
+    linked_files,
     environment,
     objectives,
     exactness,
