@@ -342,6 +342,10 @@ def test_a_seed_comes_before_the_points_texts(tmp_path):
             "it occurs on line 1, but the scope begins after the directive, and no line follows: move the directive above that line",
         ),
         (
+            'n = 3\n# ZEN$ SUBSTITUTE "^n = (\\d+)" = { 5 } MATCH REGEX AS n\nm = 3\n',
+            "it occurs on line 1, but the scope is line 3: move the directive above that line",
+        ),
+        (
             '# ZEN$ SUBSTITUTE n = { 5 }\nputs("%d\\n")\n',
             "it follows a backslash or % of a string on line 2: MATCH TEXT finds it there",
         ),

@@ -111,6 +111,15 @@ def test_a_directive_is_a_comment_of_its_own(name, line):
         ("a.c", "n = ZEN$;", 1, "after code"),
         ("a.ini", "n = 1 ; ZEN$ A", 1, "after code"),
         ("a.pov", "#declare n = 5; //ZEN$ A", 1, "after code"),
+        (
+            "a.nec",
+            "CM ZEN$ RUN x",
+            1,
+            "after CM is not a directive: CM is not a known comment sign",
+        ),
+        ("a.nec", "COM ZEN$ PARAM n = { 1 }", 1, "COM is not a known comment sign"),
+        ("a.txt", "10 SC ZEN$RUN x", 1, "after other text is not a directive"),
+        ("a.txt", 'C 001 ZEN$ RUN "x"', 1, "after other text is not a directive"),
         ("a.py", "// ZEN$ A", 1, "// does not begin a comment"),
         ("a.py", "## ZEN$ A", 1, "does not come directly after"),
         ("a.json", "// ZEN$ A", 1, "data files have no comments"),
@@ -203,6 +212,7 @@ def test_a_misspelt_mark_is_a_warning(text, diagnostic):
 )
 def test_prose_is_left_in_peace(text):
     assert messages(text) == []
+    assert not text.startswith("#") or not found(text, "notes").diagnostics
     assert bodies(text) == []
 
 

@@ -14,6 +14,7 @@ from zenturio.record.open import open_repository
 from zenturio.study import recorded_experiments
 from zenturio.study.overview import opened_repository
 from zenturio.study.recorded_experiments import MeasuredOutcomes
+from zenturio.study.stages.stage_graph import built_on, stages_of
 from zenturio.study.study_definition import define_study
 from zenturio.testing.experiments import outcome
 
@@ -180,6 +181,29 @@ def test_a_program_that_changed_otherwise_is_told(measured):
     (change,) = recorded_experiments.extract(repository, "p", [str(program)]).changes
     assert "p.sh" in change
     assert repository.definition("p").sources == sources
+
+
+def test_a_program_that_waits_for_a_stage_has_not_changed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mesh.sh").write_text('#ZEN$ PARAM n = { 1, 2 }\n#ZEN$ RUN "true"\n')
+    program = tmp_path / "solve.sh"
+    program.write_text(
+        '#ZEN$ PARAM n = { 1, 2 }\n#ZEN$ AFTER "mesh" ON n\n#ZEN$ RUN "echo {n}"\n'
+        '#ZEN$ METRIC a FROM stdout REGEX "(.*)"\n'
+    )
+    application = scan([program])
+    parts = ExperimentGenerator(application).program | built_on(stages_of(application))[-1]
+    with closing(open_repository(tmp_path / "a.db")) as repository:
+        repository.open("solve", define_study(application, 2, parts))
+
+        def changes():
+            return recorded_experiments.extract(repository, "solve", really=False).changes
+
+        assert changes() == ()
+        (tmp_path / "mesh.sh").write_text('#ZEN$ PARAM n = { 1, 2 }\n#ZEN$ RUN "date"\n')
+        assert changes() == ("AFTER mesh changed",)
+        (tmp_path / "mesh.sh").unlink()
+        assert changes() == ()
 
 
 def test_files_that_nobody_named_are_asked_for(measured):

@@ -56,6 +56,9 @@ _MISSPELT = re.compile(
     rf"(?i:zen)\$&?|(?i:zen)[ \t]+\$(?!\w)|\$[ \t]*ZEN\b|ZEN[&%#§€@]|(?i:zen)(?=[ \t]+{_VERB}\b)"
 )
 
+_DIRECTIVE = re.compile(rf"{re.escape(MARK)}[ \t]*(?i:{_VERB})\b")
+_ONE_WORD = re.compile(r"\S{1,16}")
+
 
 @dataclass(frozen=True, slots=True)
 class DirectiveLines:
@@ -228,14 +231,26 @@ class _LineSearch:
             elif self.dialect is UNKNOWN and _SECOND_OPENER.search(between):
                 # What a # begins in a file of an unknown kind may be code: #declare n = 5;
                 self._warn(place, f"{MARK} after code is not a directive", _WHOLE_LINE)
+            elif self.dialect is UNKNOWN and _is_directive(text, at):
+                # C in column 1 may begin a word that is no comment sign: CM of a deck.
+                self._after_text(place, text[:at].strip())
         elif foreign := UNKNOWN.head.match(text):
             self._foreign(place, foreign)
         elif (sign := text[:at].strip()) and not re.search(r"\w", sign):
             message = f"{sign} does not begin a comment in files of this kind"
             hint = f"write the directives into {self._side} beside the file"
             self._warn(place, f"{message}, so {MARK} is not a directive", hint)
+        elif self.dialect is UNKNOWN:
+            self._after_text(place, sign)
         else:
             self._warn(place, f"{MARK} after code is not a directive", _WHOLE_LINE)
+
+    def _after_text(self, place: Place, sign: str) -> None:
+        """A directive behind a word that only its own language may know as a comment sign."""
+        message = f"{MARK} after other text is not a directive"
+        if _ONE_WORD.fullmatch(sign):
+            message = f"{MARK} after {sign} is not a directive: {sign} is not a known comment sign"
+        self._warn(place, message, f"{_WHOLE_LINE}, or into {self._side} beside the file")
 
     @property
     def _side(self) -> str:
@@ -280,6 +295,14 @@ class _LineSearch:
 _SIGNS = "|".join(re.escape(opener) for opener in UNKNOWN.openers if not opener.isalpha())
 _SECOND_OPENER = re.compile(rf"\s(?:{_SIGNS})\s*$")
 """An opener in front of the mark, within what seems to be a comment."""
+
+
+def _is_directive(text: str, at: int) -> bool:
+    """Whether the mark begins a directive: prose has words before it, and no values."""
+    return bool(
+        _DIRECTIVE.match(text, at)
+        and (_ONE_WORD.fullmatch(text[:at].strip()) or re.search(r"[\"{=]", text[at:]))
+    )
 
 
 def _starts(lines: tuple[str, ...]) -> list[int]:

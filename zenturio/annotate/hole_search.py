@@ -235,18 +235,22 @@ def _hints(hole: Hole, file: Annotated) -> Iterator[str]:
     """Why a target that stands in the file all the same is not replaced."""
     layout = HoleLayout(file)
     scope = next(h for h in file.holes if _directive_of(h) == _directive_of(hole))
-    if hole.match == "regex":
-        return
     text = file.source.text or ""
     hidden_lines = []
     escapes = Escapes(file)
-    for match in re.finditer(re.escape(hole.target), text):
-        line = layout.line_of(match.start())
+    starts: Iterator[int]
+    if hole.match == "regex":
+        anywhere = replace(scope, first=0, last=len(file.source.lines))
+        starts = (occurrence.start for occurrence in _regex(file, anywhere))
+    else:
+        starts = (match.start() for match in re.finditer(re.escape(hole.target), text))
+    for start in starts:
+        line = layout.line_of(start)
         if not layout.is_open(line):
             hidden_lines.append(line)
-        elif hole.match == "word" and not stands_alone(hole.target, text, match.start()):
+        elif hole.match == "word" and not stands_alone(hole.target, text, start):
             yield f"it is part of a longer word on line {line + 1}: MATCH TEXT finds it there"
-        elif hole.match == "word" and match.start() in escapes:
+        elif hole.match == "word" and start in escapes:
             sign = "a backslash or % of a string"
             yield f"it follows {sign} on line {line + 1}: MATCH TEXT finds it there"
         elif not scope.first <= line < scope.last:

@@ -15,6 +15,7 @@ from zenturio import trust
 from zenturio.annotate.clauses import Diagnostics
 from zenturio.annotate.commands import fill_command
 from zenturio.annotate.counter_events import counter_event, counter_metric
+from zenturio.annotate.dialects import UNKNOWN
 from zenturio.annotate.file_selection import find_files
 from zenturio.annotate.grammar import FEWEST_REPEATS, KEYWORDS, read
 from zenturio.annotate.hole_search import diagnostics as absent_targets
@@ -646,7 +647,11 @@ def _silent(
     opener = next((o for o in ("//", "#", "!") if o in openers), openers[0])
     closer = first.dialect.closers.get(opener, "")
     example = f"{opener} ZEN$ PARAM n = {{ 1, 2, 4 }} {closer}".rstrip()
-    return Diagnostic(f"{where}: there are no directives", hint=f"write {example}")
+    hint = f"write {example}"
+    if first.dialect is UNKNOWN:
+        side = f"{first.source.path}.zen"
+        hint += f"; if {opener} begins no comment there, ZEN$ … into {side} beside the file"
+    return Diagnostic(f"{where}: there are no directives", hint=hint)
 
 
 def scan_kept(sources: Mapping[str, bytes], overrides: Sequence[str] = ()) -> Application:

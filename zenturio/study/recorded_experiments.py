@@ -35,6 +35,7 @@ from zenturio.record.entities import OUTCOME_STATES, REDACTION_EVENT
 from zenturio.record.result_rows import ResultIdentity
 from zenturio.record.sql_repository import SQLRepository
 from zenturio.space import Point
+from zenturio.study.stages.stage_graph import AFTER, built_on, stages_of
 from zenturio.study.study_definition import (
     DIGESTS,
     PROGRAM,
@@ -109,7 +110,8 @@ def extract(
     if is_former:  # what runs next tells which program that is
         notes = {name: note for name, note in definition.notes.items() if name != DIGESTS}
         definition = replace(definition, notes=notes)
-    changes = changes_of(program, generator.former_program) if program else ()
+    parts = generator.former_program | _stage_parts(application, program)
+    changes = changes_of(program, parts) if program else ()
     if changes:  # its experiments ran with the files that it had then
         definition = replace(definition, sources=before.sources)
     count: Counter[str] = Counter()
@@ -127,6 +129,19 @@ def extract(
     missing = sum(reason.count for reason in again.missing)
     counts = count["done"], again.names, again.gone, missing, count["failed"], count["ok"]
     return Extraction(study, *counts, changes, again.missing)
+
+
+def _stage_parts(application: Application, recorded: Mapping[str, str]) -> dict[str, str]:
+    """Return the parts of the program for the stages that *application* waits for.
+
+    They are those that were *recorded* where a stage is not there any more: the next run says so.
+    """
+    if not application.after:
+        return {}
+    try:
+        return built_on(stages_of(application))[-1]
+    except InputError:
+        return {part: digest for part, digest in recorded.items() if part.startswith(AFTER)}
 
 
 class MeasuredOutcomes(Iterable[Outcome]):
