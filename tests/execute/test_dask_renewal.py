@@ -8,10 +8,10 @@ import pytest
 
 from zenturio.errors import PlaceError
 from zenturio.execute.batch.system import SETUP_FAILED, BatchJob, UnansweredError
-from zenturio.execute.dask import worker_jobs
+from zenturio.execute.dask import slurm_workers
 from zenturio.execute.dask.executor import MOST_DEATHS, MOST_EXPIRIES, WorkerLoss, judge_loss
+from zenturio.execute.dask.slurm_workers import JobRenewal
 from zenturio.execute.dask.ticket_queue import DaskTicket
-from zenturio.execute.dask.worker_jobs import JobRenewal
 from zenturio.execute.slurm_commands import slurm_job
 from zenturio.testing.executor import experiment, until
 
@@ -100,7 +100,7 @@ Status.created, Status.running, Status.failed = map(Status, ("created", "running
 @pytest.fixture
 def cluster(tmp_path, monkeypatch):
     """The jobs of workers, kept up for a driver that has work as long as *busy* says so."""
-    monkeypatch.setattr(worker_jobs, "POLL_SECONDS", 0.005)
+    monkeypatch.setattr(slurm_workers, "POLL_SECONDS", 0.005)
     workers = Workers()
     made = []
 
@@ -139,7 +139,7 @@ def test_a_job_that_slurm_has_forgotten_is_replaced(cluster):
 
 
 def test_a_job_that_runs_without_its_worker_is_cancelled_and_replaced(cluster, monkeypatch):
-    monkeypatch.setattr(worker_jobs, "ABSENT_SECONDS", 0.05)
+    monkeypatch.setattr(slurm_workers, "ABSENT_SECONDS", 0.05)
     cluster.begin(2)
     del cluster.scheduler_info["workers"]["tcp://1"]
     until(lambda: cluster.submitted == 3)
@@ -214,7 +214,7 @@ def test_jobs_that_end_before_their_workers_come_are_given_up_with_what_they_sai
     for number in range(2, 9):
         (cluster.logs / f"zen-1-{number}").write_text("no python\n")
     assert "ended as FAILED: no python" in why(found)
-    assert cluster.submitted == worker_jobs.MOST_FRUITLESS
+    assert cluster.submitted == slurm_workers.MOST_FRUITLESS
 
 
 def test_a_setup_that_fails_is_given_up_at_once(cluster):

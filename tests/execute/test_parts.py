@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from zenturio.annotate.commands import fill_command
 from zenturio.execute import spawn
-from zenturio.execute.command_line import plain_words
 from zenturio.execute.file_staging import InputCache
 from zenturio.execute.folder_files import matching_files
 from zenturio.execute.hosts.connection import packed_agent
+from zenturio.execute.launch_request import plain_words
 from zenturio.execute.launcher_client import CpuPool
 from zenturio.execute.local_runner import judge_exit, judge_run, judge_steps
 from zenturio.execute.spawn import CapturedStream

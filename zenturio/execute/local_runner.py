@@ -16,14 +16,14 @@ from typing import Any
 from zenturio.execute import file_staging
 from zenturio.execute.builds import BuildCache, BuildFailure, BuildResult
 from zenturio.execute.call import exception_name, read_metrics
-from zenturio.execute.command_line import (
+from zenturio.execute.file_staging import InputCache, disk_errors, is_small
+from zenturio.execute.folder_files import folder_fault, missing_outputs
+from zenturio.execute.launch_request import (
     allowed_threads,
     observe_request,
     plain_words,
     step_request,
 )
-from zenturio.execute.file_staging import InputCache, disk_errors, is_small
-from zenturio.execute.folder_files import folder_fault, missing_outputs
 from zenturio.execute.launcher_client import (
     STOPPED_SECONDS,
     LauncherLostError,

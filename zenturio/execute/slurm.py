@@ -109,7 +109,7 @@ class Slurm(BatchExecutor):
         text = super().preview(experiment, count, folder, options)
         if not isinstance(options, SlurmOptions) or options.pilots != "always":
             return text
-        from zenturio.execute.dask.worker_jobs import worker_script  # noqa: PLC0415 - loads Dask
+        from zenturio.execute.dask.slurm_workers import worker_script  # noqa: PLC0415 - loads Dask
 
         pilots = worker_script(_pilot_options(options), folder)
         return f"{pilots}\n\nscript for experiments that do not fit into pilot jobs:\n\n{text}"

@@ -18,8 +18,8 @@ from time import monotonic, sleep
 from typing import Any, TypeVar
 
 from zenturio.errors import InputError, PlaceError, PluginError, SafetyError
+from zenturio.execute.dask.slurm_workers import JobRenewal, LossReason
 from zenturio.execute.dask.ticket_queue import DaskOptions, TaskBatch
-from zenturio.execute.dask.worker_jobs import JobRenewal, LossReason
 from zenturio.execute.dask.worker_runtime import SessionSettings
 from zenturio.execute.machines import check_machine_facts, machine_parts
 from zenturio.experiment import MachineKind
@@ -339,15 +339,14 @@ def connect(options: DaskOptions, session: Path, jobs: int | None) -> DaskCluste
     """
     with _require_dask():
         if options.cluster is not None:
-            jobs_of = import_module("zenturio.execute.dask.worker_jobs").WorkerJobs(
-                options, session
-            )
+            workers_module = import_module("zenturio.execute.dask.slurm_workers")
+            slurm = workers_module.SlurmWorkers(options, session)
             try:
-                client = _connect_client(jobs_of.workers, options, None, jobs_of.where)
+                client = _connect_client(slurm.workers, options, None, slurm.where)
             except BaseException:
-                jobs_of.close()
+                slurm.close()
                 raise
-            return DaskCluster(client, jobs_of, jobs_of.slots, jobs_of.where, jobs_of.renewal)
+            return DaskCluster(client, slurm, slurm.slots, slurm.where, slurm.renewal)
         if options.address:
             address = read_address(options)
             tls = tls_of(address, options)

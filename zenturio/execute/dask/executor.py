@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 
 from zenturio.errors import PlaceError, ZenError
 from zenturio.execute.dask.cluster_client import DaskCluster, connect
+from zenturio.execute.dask.slurm_workers import LossReason
 from zenturio.execute.dask.ticket_queue import (
     BatchSizer,
     DaskOptions,
@@ -26,7 +27,6 @@ from zenturio.execute.dask.ticket_queue import (
     TaskBatch,
     TicketQueue,
 )
-from zenturio.execute.dask.worker_jobs import LossReason
 from zenturio.execute.dask.worker_runtime import DaskSession, SessionSettings, read_report
 from zenturio.execute.executor import ClosesOnExit
 from zenturio.execute.experiment_codec import pack_experiments, unpack_outcome
@@ -589,7 +589,7 @@ class Dask(ClosesOnExit):
     @staticmethod
     def script(folder: Path, options: DaskOptions) -> str:
         """Return what a job of workers would be."""
-        from zenturio.execute.dask.worker_jobs import worker_script  # noqa: PLC0415 - loads Dask
+        from zenturio.execute.dask.slurm_workers import worker_script  # noqa: PLC0415 - loads Dask
 
         return worker_script(options, folder)
 

@@ -14,7 +14,6 @@ from threading import Condition, Event, Lock, Thread
 from typing import Any, Protocol
 
 from zenturio.errors import PlaceError
-from zenturio.execute.command_line import plain_words, step_request
 from zenturio.execute.hosts.connection import (
     Answer,
     Connection,
@@ -23,6 +22,7 @@ from zenturio.execute.hosts.connection import (
     valid_facts,
 )
 from zenturio.execute.hosts.hosts_file import HostMachine, HostsOptions, fact_values
+from zenturio.execute.launch_request import plain_words, step_request
 from zenturio.execute.machines import machine_parts
 from zenturio.execute.run_facts import check_run_facts
 from zenturio.execute.wire import MalformedError, is_token

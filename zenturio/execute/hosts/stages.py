@@ -19,12 +19,6 @@ from pathlib import Path, PurePosixPath
 from queue import Empty, SimpleQueue
 from typing import Any, Protocol, TypeVar
 
-from zenturio.execute.command_line import (
-    allowed_threads,
-    observe_request,
-    plain_words,
-    step_request,
-)
 from zenturio.execute.file_staging import checked_path, content_of, is_small
 from zenturio.execute.folder_files import remove_tree
 from zenturio.execute.hosts.attempt_journal import AttemptJournal
@@ -46,6 +40,12 @@ from zenturio.execute.hosts.host_choice import (
 )
 from zenturio.execute.hosts.hosts_file import HostsOptions
 from zenturio.execute.hosts.remote_host import RemoteHost
+from zenturio.execute.launch_request import (
+    allowed_threads,
+    observe_request,
+    plain_words,
+    step_request,
+)
 from zenturio.execute.local_runner import IDENTITY, judge_run
 from zenturio.execute.run_facts import check_run_facts
 from zenturio.execute.wire import MalformedError, short_repr

@@ -1,4 +1,4 @@
-"""How a launcher is told of a command: whether it needs a shell, and its words where not."""
+"""What a launcher is sent of a command: its words, or that it needs a shell, and its limits."""
 
 from __future__ import annotations
 

@@ -298,7 +298,7 @@ def worker_script(options: DaskOptions, folder: Path) -> str:
     return text
 
 
-class WorkerJobs:
+class SlurmWorkers:
     """A cluster whose workers are jobs, and the keys by which they know each other."""
 
     def __init__(self, options: DaskOptions, session: Path) -> None:
