@@ -13,7 +13,6 @@ import numpy as np
 
 from zenturio.errors import InputError, did_you_mean
 from zenturio.search.advised_search import AdvisedSearch
-from zenturio.search.compiled_search import is_kernel, search_compiled
 from zenturio.search.engine import SearchProblem, make
 from zenturio.search.loop import (
     BATCH_LIMIT,
@@ -29,6 +28,7 @@ from zenturio.search.loop import (
     parse_stop_rules,
     run_concurrent,
 )
+from zenturio.search.numba_search import is_kernel, search_compiled
 from zenturio.search.objective import Directions, Trial
 from zenturio.search.result import SearchResult
 from zenturio.space import Point, Space

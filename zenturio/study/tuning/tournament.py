@@ -40,7 +40,7 @@ from zenturio.search import (
     make,
 )
 from zenturio.search.api import scores_for
-from zenturio.search.compiled_search import is_kernel, search_compiled
+from zenturio.search.numba_search import is_kernel, search_compiled
 from zenturio.search.result import LazyTrials
 from zenturio.space import Point, Space
 from zenturio.study.driver.experiment_source import PointSelection
