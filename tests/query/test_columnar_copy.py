@@ -27,7 +27,7 @@ from zenturio.record import columnar_copy
 from zenturio.record.entities import NEWEST
 from zenturio.record.open import open_repository
 from zenturio.record.redaction import redact
-from zenturio.record.secret import Secret
+from zenturio.record.secret_masking import Secret
 from zenturio.show.portal.state import ColumnarCopyBuilder
 from zenturio.study import best_points
 from zenturio.study.best_points import best

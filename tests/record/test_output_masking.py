@@ -9,7 +9,7 @@ from zenturio import safe_text
 from zenturio.experiment.experiment import Log
 from zenturio.record import DriverProcess
 from zenturio.record.open import open_repository
-from zenturio.record.secret import mask_outcomes
+from zenturio.record.secret_masking import mask_outcomes
 from zenturio.testing.experiments import experiment, outcome
 
 

@@ -19,7 +19,7 @@ from zenturio.record.database import Database
 from zenturio.record.open import FILE, dialect_at, open_repository
 from zenturio.record.redaction import redact
 from zenturio.record.schema import tables_of
-from zenturio.record.secret import MASK, Secret
+from zenturio.record.secret_masking import MASK, Secret
 from zenturio.testing.experiments import experiment, outcome
 
 SECRET = 'hunter2\'s "key"/ä'
@@ -206,7 +206,7 @@ def test_a_redaction_that_is_killed_goes_on(home, point, tmp_path):
     leak(place, home)
     program = (
         "import sys; from zenturio.record.redaction import redact;"
-        " from zenturio.record.secret import Secret; redact(sys.argv[1], Secret(sys.argv[2]), 'a')"
+        " from zenturio.record.secret_masking import Secret; redact(sys.argv[1], Secret(sys.argv[2]), 'a')"
     )
     killed = subprocess.run(
         [sys.executable, "-c", program, place, SECRET],
@@ -297,7 +297,7 @@ def test_a_text_that_is_no_secret_is_refused(text):
 
 
 def test_a_large_file_is_cut_into_pieces_that_make_the_whole(monkeypatch):
-    monkeypatch.setattr("zenturio.record.secret._PIECE", 7)
+    monkeypatch.setattr("zenturio.record.secret_masking._PIECE", 7)
     data = b"x" * 20 + b"secret" + b"y" * 9 + b"secretsecret"
     pieces = list(Secret("secret").pieces(data))
     assert b"".join(pieces) == Secret("secret").data(data)

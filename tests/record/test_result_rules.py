@@ -29,7 +29,7 @@ from zenturio.record.entities import (
     shared_metrics,
 )
 from zenturio.record.open import open_repository
-from zenturio.record.secret import SHORTEST, Secret
+from zenturio.record.secret_masking import SHORTEST, Secret
 from zenturio.testing.experiments import experiment, outcome
 
 EPYC, RISCV = MachineKind("EPYC", 16), MachineKind("RISC-V", 4)

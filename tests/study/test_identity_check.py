@@ -11,7 +11,7 @@ from zenturio.experiment import ExperimentGenerator
 from zenturio.record import DriverProcess
 from zenturio.record.open import open_repository
 from zenturio.record.redaction import redact
-from zenturio.record.secret import Secret
+from zenturio.record.secret_masking import Secret
 from zenturio.study.recorded_experiments import IdentityCheck, check_identity
 from zenturio.study.study_definition import define_study
 from zenturio.testing.experiments import outcome

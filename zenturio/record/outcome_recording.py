@@ -29,7 +29,7 @@ from zenturio.record.entities import AttemptState
 from zenturio.record.field_layout import NO_FORM
 from zenturio.record.leases import ClaimRow, LeaseRow
 from zenturio.record.result_rows import CounterChanges, NewResult
-from zenturio.record.secret import mask_outcomes
+from zenturio.record.secret_masking import mask_outcomes
 from zenturio.record.study_transaction import StudyTransaction
 
 _log = logging.getLogger(__name__)

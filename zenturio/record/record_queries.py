@@ -378,6 +378,16 @@ def artifacts_of(
     return () if number is None else result_rows.artifacts_of(transaction, number, first, most)
 
 
+def contents_in_use(transaction: Transaction, sha256: Sequence[str]) -> frozenset[str]:
+    """Return those of these contents that artifacts have."""
+    rows = transaction.among_sql(
+        "SELECT DISTINCT content FROM artifacts WHERE {among}",
+        "content",
+        [bytes.fromhex(content) for content in sha256],
+    )
+    return frozenset(bytes(content).hex() for (content,) in rows)
+
+
 def artifact_count(transaction: Transaction, digest: str, attempt: int | None) -> int:
     number = _chosen(transaction, digest, attempt)
     query = f"SELECT count(*) FROM artifacts WHERE attempt = {transaction.dialect.mark}"

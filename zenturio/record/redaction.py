@@ -37,7 +37,7 @@ from zenturio.record.entities import REDACTION_EVENT
 from zenturio.record.maintenance import backup_files
 from zenturio.record.result_rows import artifact_of
 from zenturio.record.schema import dialect, tables_of
-from zenturio.record.secret import Secret
+from zenturio.record.secret_masking import Secret
 from zenturio.record.sql_names import SLOT_NAMES
 from zenturio.record.sql_repository import SQLRepository
 from zenturio.record.sqlite import SQLite
@@ -461,7 +461,7 @@ class Redaction:
 
 
 @dataclass
-class _Files:
+class _AffectedArtifacts:
     """Artifacts that have the secret."""
 
     new: dict[str, NewContent] = field(default_factory=dict)
@@ -559,9 +559,11 @@ def _mapped(path: Path) -> Iterator[mmap.mmap | bytes]:
             yield data
 
 
-def _artifacts(database: Database, store: ArtifactStore, secret: Secret, *, really: bool) -> _Files:
+def _artifacts(
+    database: Database, store: ArtifactStore, secret: Secret, *, really: bool
+) -> _AffectedArtifacts:
     """Return the files that have the secret; *really* writes an object without it for each."""
-    files = _Files()
+    files = _AffectedArtifacts()
     label = "looking for the secret in the artifacts"
     for sha, name in reported(label, [*store.objects(young=-1)]):
         path = Path(name)
@@ -608,7 +610,7 @@ def _without(store: ArtifactStore, path: Path, secret: Secret) -> NewContent:
     return NewContent(digest.hexdigest(), size)
 
 
-def _remove(repository: SQLRepository, files: _Files) -> list[Path]:
+def _remove(repository: SQLRepository, files: _AffectedArtifacts) -> list[Path]:
     """Remove what has the secret; what another database needs stays, and is the answer."""
     needed = maintenance.needed_contents(repository, files.paths)
     gone: Iterable[Path] = [p for sha in files.paths.keys() - needed for p in files.paths[sha]]

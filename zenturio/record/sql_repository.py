@@ -29,9 +29,10 @@ from zenturio.record import (
     reused_results,
     sql_names,
     studies,
+    study_deletion,
+    study_standings,
     study_views,
     submission_queue,
-    whole_studies,
 )
 from zenturio.record.artifact_store import ArtifactStore
 from zenturio.record.codec import to_local, to_portable
@@ -296,9 +297,9 @@ class SQLRepository:
     def standings(
         self, transaction: Transaction, names: Collection[str] | None = None
     ) -> list[StudyStanding]:
-        """Return where studies stand: see ``whole_studies.standings``."""
+        """Return where studies stand: see ``study_standings.standings``."""
         folder = self.store.project
-        standings = whole_studies.standings(transaction, names)
+        standings = study_standings.standings(transaction, names)
         if folder is None:
             return standings
         return [replace(item, notes=to_local(item.notes, folder)) for item in standings]
@@ -335,7 +336,7 @@ class SQLRepository:
 
     @reads
     def preview_deletion(self, transaction: Transaction, study: str) -> StudyDeletion:
-        return whole_studies.preview_deletion(transaction, study, self.store.path_of)
+        return study_deletion.preview_deletion(transaction, study, self.store.path_of)
 
     def delete(self, study: str) -> StudyDeletion:
         name = self._sql_name(study)
@@ -349,7 +350,7 @@ class SQLRepository:
 
     @writes
     def _delete(self, transaction: Transaction, study: str) -> StudyDeletion:
-        return whole_studies.delete_study(transaction, study, self.store.path_of)
+        return study_deletion.delete_study(transaction, study, self.store.path_of)
 
     # Drivers
 
@@ -891,4 +892,4 @@ class SQLRepository:
 
     @reads
     def _contents(self, transaction: Transaction, digests: Sequence[str]) -> frozenset[str]:
-        return whole_studies.contents_in_use(transaction, digests)
+        return record_queries.contents_in_use(transaction, digests)

@@ -1,4 +1,4 @@
-"""A secret in all its spellings; texts and bytes without it; masking of what runs print."""
+"""Masking of secrets: a secret in all its spellings, texts, bytes and output without it."""
 
 from __future__ import annotations
 
