@@ -95,7 +95,7 @@ def run(count: int, slots: int, windows: float, *, quiet: bool) -> dict[str, Any
     """Submit, disturb, wait, and compare with what is right."""
     from zenturio.record import maintenance
     from zenturio.record.open import open_repository
-    from zenturio.study.service.submission_queue import submit_study
+    from zenturio.study.service.submission_client import submit_study
     from zenturio.study.study_request import StudyRequest
 
     sys.path.append(str(Path(__file__).parents[1] / "tests"))

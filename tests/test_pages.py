@@ -121,7 +121,7 @@ def test_the_environment_variables_on_the_page_are_those_of_the_sources():
 
 
 def test_the_metrics_of_a_service_on_the_page_are_those_that_it_has():
-    source = (ROOT / "zenturio/study/service/submission_queue.py").read_text()
+    source = (ROOT / "zenturio/study/service/service_status.py").read_text()
     assert rows(part("operate.md", "Watch it")) == set(re.findall(r'"(zenturio_[a-z_]+)"', source))
 
 

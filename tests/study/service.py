@@ -8,7 +8,7 @@ from pathlib import Path
 from zenturio.execute.local import Local
 from zenturio.record.open import open_repository
 from zenturio.study.service import study_service
-from zenturio.study.service.submission_queue import locked_alone
+from zenturio.study.service.service_status import locked_alone
 
 study_service.POLL = 0.05
 

@@ -13,8 +13,8 @@ from zenturio.query.statistics import student
 from zenturio.study.best_points import (
     MEAN,
     MEDIAN,
-    Leader,
     PointRanking,
+    RankedScore,
     ScoredPoint,
     leaders_of,
 )
@@ -27,7 +27,7 @@ def ranking_of(repeats, count=3):
         ScoredPoint({"n": n}, {"t": float(np.mean(r))}, len(r), len(r), len(r))
         for n, r in enumerate(ordered[:count])
     )
-    leaders = tuple(Leader(float(np.mean(r)), len(r)) for r in ordered)
+    leaders = tuple(RankedScore(float(np.mean(r)), len(r)) for r in ordered)
     return PointRanking(points, len(repeats), "t", noise=noise_of(repeats), leaders=leaders)
 
 
@@ -127,8 +127,8 @@ def test_what_a_reader_should_know_of_the_points_is_said():
 
 def test_a_point_may_be_the_best_where_its_interval_reaches_that_of_the_best():
     leaders = (
-        Leader(1.0, 6, (0.0, 2.0)), Leader(1.5, 6, (2.0, 3.0)), Leader(1.6, 6, (2.1, 3.0)),
-        Leader(1.7, 5, None), Leader(0.5, 6, (-1.0, 0.0)), Leader(0.4, 6, (-1.0, -0.1)),
+        RankedScore(1.0, 6, (0.0, 2.0)), RankedScore(1.5, 6, (2.0, 3.0)), RankedScore(1.6, 6, (2.1, 3.0)),
+        RankedScore(1.7, 5, None), RankedScore(0.5, 6, (-1.0, 0.0)), RankedScore(0.4, 6, (-1.0, -0.1)),
     )  # fmt: skip
     points = (scored(1, 6, 6, 6, interval=(0.5, 1.5)), scored(2, 6, 6, 6))
     ranking = PointRanking(points, 4, "t", leaders=leaders)
@@ -144,7 +144,7 @@ def test_the_facts_of_points_are_those_of_their_certainty():
         scored(1, 2, 3, 4, machine=MachineKind("Epyc", 8), round=2, stopped="narrow"),
         scored(2, 4, 4, 4, deviations={"t": 0.5}),
     )  # fmt: skip
-    leaders = (Leader(1.0, 1), Leader(3.8, 1), Leader(3.9, 1))
+    leaders = (RankedScore(1.0, 1), RankedScore(3.8, 1), RankedScore(3.9, 1))
     noise = RepeatNoise(1.0, 5, False)
     ranking = PointRanking(
         points, 4, "t", 3, noise=noise, leaders=leaders, aggregates={"t": "mean"}
@@ -172,4 +172,7 @@ def test_leaders_of_medians_have_intervals_for_all_points():
     assert first == (19.5, 40, median_interval(many, 1 - 0.05 / 10))
     assert second == (3.5, 6, (1.0, 6.0))  # too few for that level
     assert third == (9.0, 5, None)
-    assert leaders_of([(3.5, six), (9.0, [9.0])], MEAN, 10) == (Leader(3.5, 6), Leader(9.0, 1))
+    assert leaders_of([(3.5, six), (9.0, [9.0])], MEAN, 10) == (
+        RankedScore(3.5, 6),
+        RankedScore(9.0, 1),
+    )

@@ -20,7 +20,7 @@ from zenturio.study.driver.search_source import SearchSpec
 from zenturio.study.driver.study_driver import DriverSettings
 from zenturio.study.driver.study_session import StudySession
 from zenturio.study.service.study_service import StudyService
-from zenturio.study.service.submission_queue import submit_study
+from zenturio.study.service.submission_client import submit_study
 from zenturio.study.study_request import StudyRequest
 
 ZEN5, RISCV, CRAY = (replace(own_machine(), cpu=cpu) for cpu in ("Zen 5", "RISC-V", "Cray"))

@@ -15,7 +15,7 @@ from zenturio.study.driver.search_source import SearchSpec
 from zenturio.study.driver.study_driver import DriverSettings
 from zenturio.study.local_run import run_locally
 from zenturio.study.service.study_service import StudyService
-from zenturio.study.service.submission_queue import submit_study
+from zenturio.study.service.submission_client import submit_study
 from zenturio.study.study_request import PlaceOptions, StudyRequest
 
 SEARCHED = """\

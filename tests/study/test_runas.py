@@ -29,7 +29,7 @@ from zenturio.experiment.identity import experiment_digest
 from zenturio.record.open import open_repository
 from zenturio.study.service.service_config import ServiceConfig
 from zenturio.study.service.study_service import StudyService
-from zenturio.study.service.submission_queue import submit_study
+from zenturio.study.service.submission_client import submit_study
 from zenturio.study.study_request import StudyRequest
 from zenturio.system import runas_helper
 from zenturio.testing.executor import until

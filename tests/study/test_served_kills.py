@@ -15,7 +15,7 @@ from study.test_kills import DECLARED
 from study.test_serving import STUDY
 from zenturio.record import maintenance
 from zenturio.record.open import open_repository
-from zenturio.study.service.submission_queue import submit_study
+from zenturio.study.service.submission_client import submit_study
 from zenturio.study.study_request import StudyRequest
 
 SERVICE = Path(__file__).parent / "service.py"

@@ -3,7 +3,7 @@
 import re
 
 from record.reference import ReferenceRepository
-from zenturio.study.service.submission_queue import metrics_text
+from zenturio.study.service.service_status import metrics_text
 
 LINE = re.compile(r'[a-z_]+(\{[a-z]+="(?:[^"\\\n]|\\.)*"\})? -?[0-9.e+]+')
 

@@ -26,7 +26,7 @@ from zenturio.record.sqlite import sqlite_module
 from zenturio.study.service import submission_socket
 from zenturio.study.service.service_config import ServiceConfig, ServiceUser
 from zenturio.study.service.study_service import StudyService
-from zenturio.study.service.submission_queue import prepare_submission, signed_token, submit_study
+from zenturio.study.service.submission_client import prepare_submission, signed_token, submit_study
 from zenturio.study.service.submission_socket import (
     ServiceClient,
     SubmissionSocket,

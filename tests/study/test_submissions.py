@@ -8,8 +8,8 @@ import pytest
 from zenturio.errors import ConflictError, SafetyError
 from zenturio.record import DriverProcess, StudyDefinition
 from zenturio.record.open import open_repository
-from zenturio.study.service import submission_queue
-from zenturio.study.service.submission_queue import (
+from zenturio.study.service import submission_client
+from zenturio.study.service.submission_client import (
     PreparedSubmission,
     cancel_submission,
     enter_submission,
@@ -20,7 +20,7 @@ from zenturio.study.service.submission_queue import (
 
 @pytest.fixture
 def repository(tmp_path, monkeypatch):
-    monkeypatch.setattr(submission_queue, "LOOK", 0.001)
+    monkeypatch.setattr(submission_client, "LOOK", 0.001)
     with closing(open_repository(tmp_path / "a.db")) as repository:
         yield repository
 
@@ -85,7 +85,7 @@ def test_only_who_submitted_a_study_or_an_administrator_cancels_it(repository):
 
 
 def test_a_cancelled_study_is_waited_for_while_its_service_drives_it(repository, monkeypatch):
-    monkeypatch.setattr(submission_queue, "PATIENCE", 0.0)
+    monkeypatch.setattr(submission_client, "PATIENCE", 0.0)
     driver = DriverProcess.current()
     repository.open("s", StudyDefinition())
     lease = repository.acquire_lease("s", driver)

@@ -186,7 +186,7 @@ def expand(
     """
     from zenturio.annotate.scan import scan
     from zenturio.study.driver.experiment_source import select_points
-    from zenturio.study.expand import expand
+    from zenturio.study.experiment_folders import expand
 
     application = scan(paths, overrides=param or [])
     points = select_points(application.space, limit=limit, sample=sample, seed=seed, index=index)

@@ -503,10 +503,10 @@ def cancel(
 
 def _cancel_submission(repository: Repository, target: str, json: bool, token: str) -> bool:
     """Cancel the submissions that *target* names, if any; return whether there were some."""
-    from zenturio.study.service import submission_queue
+    from zenturio.study.service import submission_client
     from zenturio.study.service.submission_socket import ServiceClient
 
-    matches = submission_queue.submissions_of(repository, target) or tuple(
+    matches = submission_client.submissions_of(repository, target) or tuple(
         submission for submission in repository.submissions() if str(submission.number) == target
     )
     user = repository.current_user()
@@ -519,7 +519,7 @@ def _cancel_submission(repository: Repository, target: str, json: bool, token: s
         cancelled = [s for s in repository.submissions() if s.number in numbers]
     else:
         cancelled = [
-            submission_queue.cancel_submission(
+            submission_client.cancel_submission(
                 repository, submission.number, user, is_admin=is_admin
             )
             for submission in matches

@@ -145,7 +145,7 @@ def submit(
     --budget 500
     """
     from zenturio.record.open import FOLDER, open_repository, project_folder
-    from zenturio.study.service.submission_queue import is_served
+    from zenturio.study.service.service_status import is_served
     from zenturio.study.study_request import StudyRequest
 
     request = StudyRequest(
@@ -173,7 +173,7 @@ def submit(
 
 def _hand_in(repository: "Repository", request: "StudyRequest", token: str) -> "StudySubmission":
     """Submit through the service, which checks who submits; without one write the queue."""
-    from zenturio.study.service.submission_queue import prepare_submission, submit_study
+    from zenturio.study.service.submission_client import prepare_submission, submit_study
     from zenturio.study.service.submission_socket import ServiceClient, refuse_read_only
 
     service = ServiceClient.of(repository, token)
@@ -271,7 +271,7 @@ def _turns(submission: "StudySubmission") -> str:
 
 
 def _row(submission: "StudySubmission") -> tuple[Any, ...]:
-    from zenturio.study.service.submission_queue import service_has_exited
+    from zenturio.study.service.submission_client import service_has_exited
 
     progress, turn = submission.progress, str(submission.turn)
     done = f"{progress['done']:,}/{progress['total']:,}" if progress.get("total") else ""

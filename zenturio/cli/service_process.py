@@ -29,9 +29,9 @@ from zenturio.show.portal.server import check_access_control
 from zenturio.show.portal.state import PortalSettings
 from zenturio.study.driver.stop_requests import CancelRequests
 from zenturio.study.service.service_config import ServiceConfig
+from zenturio.study.service.service_status import is_served, locked_alone, locked_repository
 from zenturio.study.service.slot_policy import choose_policy
 from zenturio.study.service.study_service import StudyService
-from zenturio.study.service.submission_queue import is_served, locked_alone, locked_repository
 from zenturio.study.service.submission_socket import SubmissionSocket
 
 

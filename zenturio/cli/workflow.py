@@ -198,8 +198,8 @@ def annotate(
     from zenturio.errors import InputError
     from zenturio.schedule.formats.files import read_platform
     from zenturio.schedule.generators.generator import instance_of
-    from zenturio.study.schedule_study import annotate as write
-    from zenturio.study.schedule_study import annotate_as_stages
+    from zenturio.study.annotated_workflow import annotate as write
+    from zenturio.study.annotated_workflow import annotate_as_stages
 
     instance = instance_of(source)
     if command:

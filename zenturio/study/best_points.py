@@ -108,8 +108,8 @@ class TextScores:
         )
 
 
-class Leader(NamedTuple):
-    """A point at the head of a ranking."""
+class RankedScore(NamedTuple):
+    """The score of a point at the head of a ranking."""
 
     score: float
     used: int
@@ -134,7 +134,7 @@ class PointRanking:
     noise: RepeatNoise | None = None
     """Of the only goal; None for several goals, for another aggregate than the mean,
     and where no point has repeats that differ."""
-    leaders: tuple[Leader, ...] = ()
+    leaders: tuple[RankedScore, ...] = ()
     """The best points of all, the best first; only with noise, or where the best one has an
     interval of its median."""
     aggregates: Mapping[str, str] = field(default_factory=dict)
@@ -307,7 +307,7 @@ def best(
     scored = [(directions.losses(numbers), repeats) for numbers, repeats in reduced if numbers]
     of = len({repeats.point for repeats in measured}) if points.has_several else len(measured)
     noise: RepeatNoise | None = None
-    leaders: tuple[Leader, ...] = ()
+    leaders: tuple[RankedScore, ...] = ()
     if len(goals) == 1:
         if aggregates == [MEAN]:
             noise = noise_of([repeats.scores for _, repeats in scored])
@@ -413,18 +413,18 @@ def _names_by_goal(
 
 def leaders_of(
     ranked: Iterable[tuple[float, Sequence[float]]], aggregate: RepeatAggregate, of: int
-) -> tuple[Leader, ...]:
+) -> tuple[RankedScore, ...]:
     """Return leaders of *of* points, of the scores and repeats of the first ones."""
     if aggregate != MEDIAN:
-        return tuple(Leader(score, len(repeats)) for score, repeats in ranked)
-    leaders: list[Leader] = []
+        return tuple(RankedScore(score, len(repeats)) for score, repeats in ranked)
+    leaders: list[RankedScore] = []
     for score, repeats in ranked:
         interval: Interval | None = None
         if len(repeats) >= LEAST_FOR_MEDIAN_INTERVAL:
             interval = median_interval(repeats, 1 - 0.05 / of) or (min(repeats), max(repeats))
         elif not leaders:  # nothing can be told from the best point
             break
-        leaders.append(Leader(score, len(repeats), interval))
+        leaders.append(RankedScore(score, len(repeats), interval))
     return tuple(leaders)
 
 
@@ -463,7 +463,7 @@ def _best_in_copy(
     )
     if ranked is None:
         return None
-    leaders: tuple[Leader, ...] = ()
+    leaders: tuple[RankedScore, ...] = ()
     if aggregate == MEDIAN:
         leaders = leaders_of(((p.score, p.used) for p in ranked.points), aggregate, ranked.of)
     points = tuple(

@@ -21,7 +21,7 @@ from zenturio.record.open import FOLDER, open_repository, project_folder
 from zenturio.record.redaction import Redaction, contains_secret, has_large_holes
 from zenturio.record.redaction import redact as redact_repository
 from zenturio.record.secret_masking import Secret
-from zenturio.study.service.submission_queue import is_served
+from zenturio.study.service.service_status import is_served
 from zenturio.trust import user_name
 
 # Pruning

@@ -127,7 +127,7 @@ MOST_BASELINES = 1024
 
 
 @dataclass(frozen=True)
-class _Comparison:
+class _BaselineComparison:
     """A file, and what the points with which it is compared have."""
 
     same: SameFile
@@ -241,7 +241,9 @@ class ComparedWithBaselines:
             return
         yield experiment
 
-    def _baseline(self, comparison: _Comparison, experiment: Experiment) -> Experiment | str:
+    def _baseline(
+        self, comparison: _BaselineComparison, experiment: Experiment
+    ) -> Experiment | str:
         """Return what *experiment* is compared with, or why there is nothing."""
         names = [parameter.name for parameter in self._space.dimensions]
         values = {name: experiment.values[name] for name in names} | dict(comparison.values)
@@ -258,7 +260,9 @@ class ComparedWithBaselines:
                 self._cache[key] = f"{where} is no point of the space"
         return self._cache[key]
 
-    def _compared(self, comparison: _Comparison, baseline: Experiment, outcome: Outcome) -> Outcome:
+    def _compared(
+        self, comparison: _BaselineComparison, baseline: Experiment, outcome: Outcome
+    ) -> Outcome:
         cause, path = comparison.text, comparison.same.path.text
         if self._states.get(baseline.digest) not in SUCCEEDED:
             return replace(outcome, status="failed", cause=f"{cause}: the baseline did not succeed")
@@ -284,7 +288,7 @@ class ComparedWithBaselines:
         )
 
 
-def _comparison(application: Application, same: SameFile) -> _Comparison:
+def _comparison(application: Application, same: SameFile) -> _BaselineComparison:
     """Return what the baseline of *same* has; InputError where that is not known."""
     values: dict[str, Value] = {}
     for name, value in {**own_values(application), **same.where}.items():
@@ -297,7 +301,7 @@ def _comparison(application: Application, same: SameFile) -> _Comparison:
                 hint=f"name it: AS BASELINE WHERE {name} == ...",
             )
         values[name] = value
-    return _Comparison(same, values)
+    return _BaselineComparison(same, values)
 
 
 def _with_line(log: Log, line: bytes) -> Log:

@@ -40,7 +40,7 @@ from zenturio.study.service.slot_policy import (
     seconds_alone,
     slowdown,
 )
-from zenturio.study.service.submission_queue import is_signed
+from zenturio.study.service.submission_client import is_signed
 from zenturio.study.service.submitted_program import SubmittedFolders, SubmittedProgram
 from zenturio.study.stages.pipeline import Pipeline
 from zenturio.study.study_request import StudyRequest

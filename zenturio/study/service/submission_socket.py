@@ -40,7 +40,7 @@ from zenturio.execute.wire import (
 )
 from zenturio.record import Repository
 from zenturio.study.service.service_config import ServiceUser
-from zenturio.study.service.submission_queue import (
+from zenturio.study.service.submission_client import (
     PreparedSubmission,
     cancel_submission,
     enter_submission,

@@ -20,8 +20,8 @@ from zenturio.record.open import FOLDER
 from zenturio.show.portal.access import PortalUser
 from zenturio.show.portal.page_templates import address
 from zenturio.show.portal.state import Portal, portal_of
-from zenturio.study.service import submission_queue
-from zenturio.study.service.submission_queue import CONTENT_TYPE, metrics_text
+from zenturio.study.service import submission_client
+from zenturio.study.service.service_status import CONTENT_TYPE, is_served, metrics_text
 from zenturio.study.study_request import StudyRequest
 
 if TYPE_CHECKING:
@@ -258,7 +258,7 @@ def waiting(request: Request) -> Response:
 def metrics(request: Request) -> Response:
     """Return the state of the queue for Prometheus."""
     portal = _serving_portal(request)
-    served = submission_queue.is_served(portal.settings.folder / FOLDER)
+    served = is_served(portal.settings.folder / FOLDER)
     text = metrics_text(portal.repository, is_served=served)
     return PlainTextResponse(text, headers={"content-type": CONTENT_TYPE})
 
@@ -277,7 +277,7 @@ async def cancel(request: Request) -> Response:
     if not (text.isascii() and text.isdigit() and len(text) < 16):
         raise InputError(f"{text!r} is not a number of the queue")
     cancel_it = partial(
-        submission_queue.cancel_submission, portal.repository, int(text), user_name(user),
+        submission_client.cancel_submission, portal.repository, int(text), user_name(user),
         is_admin=not user.name or user.role == "admin",  # by the link, nobody else has come
     )  # fmt: skip
     await anyio.to_thread.run_sync(cancel_it)
@@ -308,7 +308,7 @@ def study_request(portal: Portal, form: Mapping[str, str]) -> StudyRequest:
 
 
 def _submit(portal: Portal, user: PortalUser, form: Mapping[str, str]) -> None:
-    submission_queue.submit_study(portal.repository, study_request(portal, form), user_name(user))
+    submission_client.submit_study(portal.repository, study_request(portal, form), user_name(user))
 
 
 def _table_values(portal: Portal, user: PortalUser) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A schedule as an experiment: which machine each task of a workflow gets is a parameter.
+"""An annotated workflow: a study of which each point is a schedule, a machine for each task.
 
 As section 4.1 of "Dynamic Scheduling of Scientific Workflow Applications on the Grid" has it: the
 workflow is annotated with directives for the machines that were found, each abstract machine is a

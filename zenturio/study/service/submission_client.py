@@ -1,28 +1,24 @@
-"""What users of a service say to it, and what they see: they meet in the repository's queue."""
+"""The side of a service's user: prepare, sign, submit and cancel what the queue holds."""
 
 from __future__ import annotations
 
 import hmac
 import json
 import secrets
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Any, get_args
+from typing import Any
 
 from zenturio import trust
 from zenturio.errors import ConflictError, NotFoundError, PlaceError
-from zenturio.files import FileLock, is_locked, lock_holder
-from zenturio.record import DriverProcess, Lease, Repository, StudySubmission, SubmissionState
+from zenturio.record import DriverProcess, Lease, Repository, StudySubmission
 from zenturio.record.repository import not_your_submission
 from zenturio.study.service.submitted_program import collect_program
 from zenturio.study.study_request import StudyRequest
 
-LOCK = "serve.lock"
 PATIENCE = 30.0
 """Seconds that a service has to stop a study."""
 LOOK = 0.1
@@ -171,112 +167,3 @@ def _drivers(repository: Repository, study: str) -> tuple[Lease, ...]:
         return repository.leases(study)
     except NotFoundError:  # it was never begun
         return ()
-
-
-@contextmanager
-def locked_alone(folder: Path, name: str = LOCK) -> Iterator[None]:
-    """Yield the only service of the project whose ``.zenturio`` is *folder*; else a ConflictError.
-
-    With another *name*, the only one of what is called so. Nobody but the account of the service
-    can hold the lock, and so keep it from starting.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / name
-    try:
-        lock = FileLock.try_acquire(path)
-    except PermissionError as error:
-        lock = None
-        if not is_locked(path):
-            raise PlaceError(
-                f"{path} belongs to {path.owner()}, who ran a service here before",
-                hint=f"start the service as {path.owner()}; or remove the file while none runs",
-            ) from error
-    if lock is None:
-        raise ConflictError(
-            f"another service runs here already: process {lock_holder(path)}",
-            hint="zen submit sends it studies; to change the policy, stop it first",
-        )
-    with lock:
-        lock.write_pid()
-        yield
-
-
-@contextmanager
-def locked_repository(repository: Repository) -> Iterator[None]:
-    """The only service of a database, wherever its project is; a server's are not told apart."""
-    place = Path(repository.location)
-    if not place.is_file():
-        yield
-        return
-    with locked_alone(place.parent, f"{place.name}.{LOCK}"):
-        yield
-
-
-def is_served(folder: Path) -> bool:
-    """Return whether a service looks at the queue of that project, on this machine."""
-    return is_locked(folder / LOCK)
-
-
-# The state of a service as Prometheus reads it: the text format, version 0.0.4
-
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-_STANDING = ("waiting", "running")
-_Labels = tuple[tuple[str, str], ...]
-
-
-def metrics_text(repository: Repository, *, is_served: bool) -> str:
-    """Return the metrics of the queue: submissions by state, and what each user has of it."""
-    submissions = repository.submissions()
-    turns = Counter(submission.turn for submission in submissions)
-    lines = [
-        *_metric("zenturio_service_up", "gauge", "Whether a service looks at the queue.",
-                 {(): int(is_served)}),
-        *_metric("zenturio_submissions", "gauge", "Submissions by state.",
-                 {(("state", state),): turns[state] for state in get_args(SubmissionState)}),
-    ]  # fmt: skip
-    users = sorted({submission.user for submission in submissions})
-    for name, kind, text, fact in (
-        ("zenturio_slots_in_use", "gauge", "Slots that a user has now.", "lent"),
-        ("zenturio_experiments_done_total", "counter", "Experiments of a user with a result.",
-         "done"),
-        ("zenturio_slot_seconds_total", "counter", "Seconds in slots of a user's experiments.",
-         "spent"),
-    ):  # fmt: skip
-        values: dict[_Labels, float] = {
-            (("user", user),): _total(submissions, user, fact) for user in users
-        }
-        lines += _metric(name, kind, text, values)
-    left: dict[_Labels, float] = {
-        (("user", user),): _experiments_left(submissions, user) for user in users
-    }
-    lines += _metric(
-        "zenturio_experiments_left", "gauge", "Experiments of standing submissions.", left
-    )
-    return "\n".join(lines) + "\n"
-
-
-def _total(submissions: Iterable[StudySubmission], user: str, fact: str) -> float:
-    return sum(
-        float(submission.progress.get(fact, 0))
-        for submission in submissions
-        if submission.user == user and (fact != "lent" or submission.turn == "running")
-    )
-
-
-def _experiments_left(submissions: Iterable[StudySubmission], user: str) -> float:
-    standing = [s.progress for s in submissions if s.user == user and s.turn in _STANDING]
-    return sum(float(facts.get("total", 0)) - float(facts.get("done", 0)) for facts in standing)
-
-
-def _metric(name: str, kind: str, text: str, values: Mapping[_Labels, float]) -> list[str]:
-    lines = [f"# HELP {name} {text}", f"# TYPE {name} {kind}"]
-    for labels, value in values.items():
-        shown = ",".join(f'{label}="{_escaped(word)}"' for label, word in labels)
-        lines.append(f"{name}{{{shown}}} {value:.15g}" if shown else f"{name} {value:.15g}")
-    return lines
-
-
-def _escaped(text: str) -> str:
-    """Return the value of a label as it is written between quotes."""
-    text = text.encode(errors="replace").decode()
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,4 +1,4 @@
-"""Write what would be run: a folder for each experiment, and a manifest of them all."""
+"""A folder for each experiment that would be run, and a manifest of them all."""
 
 import json
 import os
