@@ -202,10 +202,10 @@ def explain(
     """
     from zenturio.cli.charts import TERMINAL
     from zenturio.record.entities import RowChoice, read_round
-    from zenturio.show.explanation import explain as explain_study
-    from zenturio.show.explanation import explanation_chart
     from zenturio.show.renderers.terminal import render_text
     from zenturio.show.report_store import save
+    from zenturio.show.study_explanation import explain as explain_study
+    from zenturio.show.study_explanation import explanation_chart
     from zenturio.study.overview import opened_repository
 
     with opened_repository(db) as repository:

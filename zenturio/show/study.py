@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from zenturio.query.scaling import Scaling
     from zenturio.query.sensitivity import Sensitivity
     from zenturio.show.chart import Chart
-    from zenturio.show.explanation import Explanation
     from zenturio.show.paired_reports import BisectReport, GateReport, HistoryReport, NoiseReport
+    from zenturio.show.study_explanation import Explanation
 
 
 Program = str | Path | Sequence[str | Path] | ExperimentFunction | Callable[..., Any]
@@ -427,7 +427,7 @@ class Study:
         With *where*, only experiments that meet this condition count.
         Its chart is ``plot("dependence")``.
         """
-        from zenturio.show.explanation import explain  # noqa: PLC0415 - loads pandas
+        from zenturio.show.study_explanation import explain  # noqa: PLC0415 - loads pandas
 
         with open_or_use(self.db) as repository:
             rows = RowChoice(machine, read_round(str(round)))

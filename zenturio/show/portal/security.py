@@ -333,13 +333,13 @@ class ConnectionTable:
         self.most = most
         self.users = users
         self.most_of_one = max(most // 2, 1)
-        self._connections: dict[BoundedProtocol, None] = {}
+        self._connections: dict[TimeLimitedProtocol, None] = {}
         self._per_address: Counter[str] = Counter()
 
     def __len__(self) -> int:
         return len(self._connections)
 
-    def admit(self, new: BoundedProtocol) -> bool:
+    def admit(self, new: TimeLimitedProtocol) -> bool:
         """Count *new*, closing an idle connection if there are too many; False if none is."""
         # Room is made among the connections of the same address: one client cannot push out
         # others.
@@ -354,13 +354,13 @@ class ConnectionTable:
             self._per_address[new.address] += 1
         return admitted
 
-    def renew(self, connection: BoundedProtocol) -> None:
+    def renew(self, connection: TimeLimitedProtocol) -> None:
         """Note that a connection was used: it is closed last."""
         if connection in self._connections:
             del self._connections[connection]
             self._connections[connection] = None
 
-    def remove(self, connection: BoundedProtocol) -> None:
+    def remove(self, connection: TimeLimitedProtocol) -> None:
         """Forget a closed connection."""
         if connection in self._connections:
             del self._connections[connection]
@@ -377,7 +377,7 @@ class ConnectionTable:
         return False
 
 
-class BoundedProtocol(H11Protocol):
+class TimeLimitedProtocol(H11Protocol):
     """HTTP/1.1 with time limits for reading requests and writing answers."""
 
     def __init__(self, table: ConnectionTable, **more: Any) -> None:

@@ -37,13 +37,13 @@ from zenturio.show.portal.security import (
     METRICS_PATH,
     AccessMiddleware,
     App,
-    BoundedProtocol,
     ConnectionTable,
     HostNames,
     Message,
     Receive,
     Scope,
     Send,
+    TimeLimitedProtocol,
     is_loopback,
     most_connections,
 )
@@ -313,7 +313,7 @@ class PortalServer:
         self.connections = ConnectionTable(most_connections(), system_users)
         config = uvicorn.Config(
             app,
-            http=cast("Any", partial(BoundedProtocol, self.connections)),
+            http=cast("Any", partial(TimeLimitedProtocol, self.connections)),
             backlog=BACKLOG,
             lifespan="on",
             log_config=None,
