@@ -182,7 +182,7 @@ def test_every_character_that_controls_is_escaped():
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
 def test_a_character_that_the_encoding_lacks_is_escaped(encoding):
     target = io.BytesIO()
-    stream = safe_streams.VisibleText(io.TextIOWrapper(target, encoding, write_through=True))
+    stream = safe_streams.EscapingStream(io.TextIOWrapper(target, encoding, write_through=True))
     stream.write("a→b\udc80")
     arrow = "→" if encoding == "utf-8" else "\\u2192"
     assert target.getvalue().decode(encoding) == f"a{arrow}b\\udc80"

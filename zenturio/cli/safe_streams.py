@@ -18,7 +18,7 @@ Style = Literal["bold", "reverse"]
 _STYLES: dict[Style, str] = {"bold": "\x1b[1m", "reverse": "\x1b[7m"}
 
 
-class VisibleText:
+class EscapingStream:
     """A text stream to which only visible text is written; all else is the stream's own."""
 
     def __init__(self, stream: Any) -> None:
@@ -81,13 +81,13 @@ class FailSilentFile(io.FileIO):
 
 
 def guard() -> None:
-    """Make stdout and stderr safe to write, once: see VisibleText and FailSilentFile."""
+    """Make stdout and stderr safe to write, once: see EscapingStream and FailSilentFile."""
     _open_closed_streams()
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         # Twice would escape the escapes.
-        if not isinstance(stream, VisibleText):
-            setattr(sys, name, VisibleText(_on_output_file(stream)))
+        if not isinstance(stream, EscapingStream):
+            setattr(sys, name, EscapingStream(_on_output_file(stream)))
 
 
 def _open_closed_streams() -> None:
@@ -134,7 +134,7 @@ def output_error() -> OSError | None:
 
 def unguarded(stream: Any) -> Any:
     """The stream behind the door, for what moves on a terminal: no text of others goes there."""
-    return stream.unguarded if isinstance(stream, VisibleText) else stream
+    return stream.unguarded if isinstance(stream, EscapingStream) else stream
 
 
 def is_moving(stream: Any) -> bool:
