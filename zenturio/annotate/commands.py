@@ -40,7 +40,7 @@ def fill_command(
 
     The text of a name in *words* is several words, or none, where the shell reads words.
     """
-    return _Filling(Passage.of(command, "<command>"), texts, words).run()
+    return _CommandFilling(Passage.of(command, "<command>"), texts, words).run()
 
 
 @dataclass(slots=True)
@@ -51,7 +51,7 @@ class _Level:
     depth: int = 0
 
 
-class _Filling:
+class _CommandFilling:
     """One walk over a command, as the shell reads it."""
 
     def __init__(self, command: Passage, texts: Mapping[str, str], words: Container[str]) -> None:

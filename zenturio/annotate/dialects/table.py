@@ -17,7 +17,14 @@ from functools import cache
 from pathlib import PurePath
 
 from zenturio import plugins
-from zenturio.annotate.dialects import braces, languages, scripts, settings_files
+from zenturio.annotate.dialects import (
+    braces,
+    languages,
+    markup,
+    scripts,
+    settings_files,
+    simulation_inputs,
+)
 from zenturio.annotate.dialects.dialect import Dialect
 from zenturio.name_patterns import name_fits
 
@@ -42,6 +49,8 @@ BUILT_IN: tuple[Dialect, ...] = (
     *languages.DIALECTS,
     *scripts.DIALECTS,
     *settings_files.DIALECTS,
+    *markup.DIALECTS,
+    *simulation_inputs.DIALECTS,
 )
 
 # Endings that several languages use: the first line that is not blank decides.
