@@ -92,7 +92,7 @@ def file_of(reader):
 
 
 def swf(path):
-    from zenturio.schedule.formats.platforms import read_swf
+    from zenturio.schedule.formats.swf import read_swf
 
     read_swf(path)
 

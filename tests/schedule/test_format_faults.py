@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.schedule.test_formats import DATA
 from zenturio.errors import InputError, NotFoundError
 from zenturio.schedule.formats.files import read_instance, read_platform, read_workflow
-from zenturio.schedule.formats.platforms import read_swf
+from zenturio.schedule.formats.swf import read_swf
 from zenturio.schedule.generators.generator import instance_of
 
 JSON = {

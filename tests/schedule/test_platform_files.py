@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.schedule.test_formats import DATA
 from zenturio.schedule.formats.files import read_platform, write_platform
-from zenturio.schedule.formats.platforms import SwfJobs, load_steps, read_swf
+from zenturio.schedule.formats.swf import SwfJobs, load_steps, read_swf
 from zenturio.schedule.model.platform import LoadStep, NetworkLink, Platform, PlatformMachine
 
 GRID = """

@@ -15,7 +15,7 @@ from zenturio.errors import ZenError
 
 if TYPE_CHECKING:
     from zenturio.schedule.algorithm import AlgorithmDescription
-    from zenturio.schedule.formats.task_times import TaskTimes
+    from zenturio.schedule.formats.task_times import TaskTimeSource
     from zenturio.schedule.model.metrics import MoldablePlan
     from zenturio.schedule.model.plan import Plan
     from zenturio.schedule.static.islands import IslandRunner
@@ -289,7 +289,7 @@ def warm(json: Json = False) -> None:
         output.facts(compiled)
 
 
-def read_times(text: str) -> "TaskTimes":
+def read_times(text: str) -> "TaskTimeSource":
     """Return the times of --times: models of a file, or what a study has recorded."""
     from zenturio.query import study_frame
     from zenturio.schedule.formats.task_times import MeasuredTimes, read_time_models

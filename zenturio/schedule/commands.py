@@ -22,7 +22,7 @@ from zenturio.schedule.cluster.flexible import replay_flexible
 from zenturio.schedule.cluster.replay import Replay, read_job_log, replay
 from zenturio.schedule.formats.files import read_platform
 from zenturio.schedule.formats.plan_json import read_plan
-from zenturio.schedule.formats.task_times import TaskTimes, with_times
+from zenturio.schedule.formats.task_times import TaskTimeSource, with_times
 from zenturio.schedule.generators.generator import ProblemCache
 from zenturio.schedule.model.loops import (
     LoopIterations,
@@ -238,7 +238,7 @@ class PlanRequest:
     """Time in which the plan must end, such as 1h."""
     budget: str = ""
     """What the plan may cost."""
-    times: TaskTimes | None = None
+    times: TaskTimeSource | None = None
     """Measured times of tasks, instead of those of the workflow."""
 
     @classmethod

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from zenturio.errors import InputError
 from zenturio.schedule.formats.document import write_text
-from zenturio.schedule.formats.platforms import SWF_SIZE_HEADER, swf_rows
+from zenturio.schedule.formats.swf import SWF_SIZE_HEADER, swf_rows
 from zenturio.schedule.model.workflow import Floats
 from zenturio.settings.document import read_text
 

@@ -36,7 +36,7 @@ SPEED = "speed"
 """A metric: how fast the machine was; seconds times speed is the work."""
 
 
-class TaskTimes(Protocol):
+class TaskTimeSource(Protocol):
     """Where times of tasks come from."""
 
     @property
@@ -60,7 +60,7 @@ class TimedTasks:
     untimed: tuple[str, ...]
 
 
-def with_times(flow: Workflow, times: TaskTimes) -> TimedTasks:
+def with_times(flow: Workflow, times: TaskTimeSource) -> TimedTasks:
     """Return *flow* with the work of each job that *times* knows.
 
     A task of one core that was measured on several numbers of cores gets a curve, so that
@@ -225,7 +225,7 @@ class ModelledTimes:
         return predicted
 
 
-def extrapolations(flow: Workflow, times: TaskTimes) -> list[str]:
+def extrapolations(flow: Workflow, times: TaskTimeSource) -> list[str]:
     """Return a message for each column of the models in *times* that tasks of *flow* go beyond.
 
     A formula may say anything where nothing was measured.
