@@ -29,7 +29,6 @@ from zenturio.record import (
     reused_results,
     sql_names,
     studies,
-    study_deletion,
     study_standings,
     study_views,
     submission_queue,
@@ -336,6 +335,8 @@ class SQLRepository:
 
     @reads
     def preview_deletion(self, transaction: Transaction, study: str) -> StudyDeletion:
+        from zenturio.record import study_deletion  # noqa: PLC0415 - seldom needed
+
         return study_deletion.preview_deletion(transaction, study, self.store.path_of)
 
     def delete(self, study: str) -> StudyDeletion:
@@ -350,6 +351,8 @@ class SQLRepository:
 
     @writes
     def _delete(self, transaction: Transaction, study: str) -> StudyDeletion:
+        from zenturio.record import study_deletion  # noqa: PLC0415 - seldom needed
+
         return study_deletion.delete_study(transaction, study, self.store.path_of)
 
     # Drivers
