@@ -66,6 +66,18 @@ def test_an_annotated_file_that_git_ignores_is_meant(folder):
     assert warnings(folder) == []
 
 
+def test_a_cache_of_cmake_that_names_its_source_folder_is_warned_of(folder):
+    fill(folder, "build/CMakeCache.txt")
+    assert warnings(folder) == []
+    cache = f"CMAKE_CACHEFILE_DIR:INTERNAL=x\nCMAKE_HOME_DIRECTORY:INTERNAL={folder}\n"
+    (folder / "build" / "CMakeCache.txt").write_text(cache)
+    (warning,) = warnings(folder)
+    assert f"build/CMakeCache.txt belongs to {folder}: CMake refuses it" in warning
+    (folder / ".zenignore").write_text(warning.splitlines()[-1].strip() + "\n")
+    assert warnings(folder) == []
+    assert scan(folder).file_paths == ["a.sh"]
+
+
 def test_outside_of_a_working_tree_no_rule_holds(folder):
     (folder / ".git").rmdir()
     (folder / ".gitignore").write_text("*.o\n")

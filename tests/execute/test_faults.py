@@ -477,7 +477,8 @@ def test_a_large_input_is_shared_and_cannot_be_spoilt_in_silence(zen, tmp_path):
         assert outcome(place, with_big("wc -c < in/big")).stdout.head == b"2097152\n"
         spoilt = outcome(place, with_big("chmod u+w in/big; echo >> in/big; true"))
         assert (tmp_path / "big").read_bytes() == content
-        assert spoilt.cause in ("a large input file was written to", "")
+        named = "the large input file in/big was written to; copy it first: cp in/big mine"
+        assert spoilt.cause in (named, "")
         assert outcome(place, with_big("wc -c < in/big")).stdout.head == b"2097152\n"
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from zenturio.experiment import Log
-from zenturio.experiment.experiment import describe_failure, log_end
+from zenturio.experiment.experiment import describe_failure, log_end, written_failure
 
 PYTHON = """\
 loading /tmp/work/{digest}/mesh.dat
@@ -46,6 +46,8 @@ def cause(stderr, begin="exit 1"):
         ("thread 'main' panicked at src/main.rs:2:5:\nboom\nnote: run with `RUST_BACKTRACE=1`\n", "boom"),
         ("free(): invalid pointer\nsh: line 1: 4711 Aborted                 (core dumped) ./p\n", "free(): invalid pointer"),
         ("\x1b[31mERROR\x1b[0m: node 0xdeadbeef lost\rbad\t\x07line 3\n=====\n", "bad line #"),
+        ('The source "/h/p3/w/a/0/CMakeLists.txt" does not match the source "/h/p3/CMakeLists.txt"', 'The source "p3/w/a/#/CMakeLists.txt" does not match the source "p3/CMakeLists.txt"'),
+        ("cannot link /a/x to /b/x: /c/y", "cannot link /a/x to /b/x: y"),
         ("KeyError: 'n'\n", "KeyError: 'n'"),
         ("expected float64, not x1\n", "expected float64, not x1"),
         (b"caf\xe9 failed", "caf\\xe9 failed"),
@@ -59,6 +61,14 @@ def cause(stderr, begin="exit 1"):
 )  # fmt: skip
 def test_the_line_that_says_what_happened_is_part_of_the_cause(stderr, line):
     assert cause(stderr) == f"exit 1: {line}"
+
+
+def test_a_cause_is_shown_with_its_numbers_as_written():
+    log = Log(b"sh: 0: cannot open /w/a/a.sh\n", b"", 30)
+    pattern = describe_failure("exit 2", log)
+    assert pattern == "exit 2: sh: #: cannot open a.sh"
+    assert written_failure(pattern, log) == "exit 2: sh: 0: cannot open a.sh"
+    assert written_failure("timeout", log) == "timeout"
 
 
 @pytest.mark.parametrize(

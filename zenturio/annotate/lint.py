@@ -168,6 +168,32 @@ def environments(application: Application) -> Iterator[Diagnostic]:
                 )
 
 
+_CMAKE_CACHE = "CMakeCache.txt"
+_CMAKE_SOURCE = re.compile(rb"^CMAKE_HOME_DIRECTORY:INTERNAL=(.+)$", re.MULTILINE)
+_CMAKE_CACHE_BYTES = 2**20
+
+
+def cmake_caches(application: Application) -> Iterator[Diagnostic]:
+    """Caches of CMake: it refuses one that names another folder than the experiment's own."""
+    for path in application.file_paths:
+        if path.rpartition("/")[2] != _CMAKE_CACHE:
+            continue
+        try:
+            with (application.root / path).open("rb") as file:
+                match = _CMAKE_SOURCE.search(file.read(_CMAKE_CACHE_BYTES))
+        except OSError:
+            continue
+        if match:
+            folder = path.rpartition("/")[0]
+            left_out = [f"./{folder}"] if folder else [f"./{path}", "./CMakeFiles"]
+            yield warning(
+                f"{path} belongs to {os.fsdecode(match[1]).strip()}: CMake refuses it in the "
+                "folder of an experiment",
+                None,
+                f"write into {application.root / IGNORE}:\n{_indented_lines(left_out)}",
+            )
+
+
 def future(application: Application) -> Iterator[Diagnostic]:
     """Files whose times have not come yet: to a build they are as new as the present."""
     limit = time_ns() + _SKEW
@@ -845,6 +871,7 @@ RULES: tuple[Rule, ...] = (
     left_beside,
     ignored,
     environments,
+    cmake_caches,
     future,
 )
 SUGGESTIONS: tuple[Rule, ...] = (verification, unnamed_formula)

@@ -437,7 +437,7 @@ def print_failures(failures: "Sequence[FailureGroup]", study: str, db: str | Non
     """Print each cause with its number of experiments and an example."""
     for failure in failures[:GROUPS]:
         typer.echo(
-            f"{failure.count:,} x {one_line(failure.cause)}, such as {values_text(failure.values)}"
+            f"{failure.count:,} x {one_line(failure.text)}, such as {values_text(failure.values)}"
         )
         for reason in failure.reasons:
             typer.echo(f"    {one_line(reason)}")
@@ -451,7 +451,7 @@ def print_failures(failures: "Sequence[FailureGroup]", study: str, db: str | Non
 
 def failures_of_study(study: str, db: str | None) -> "list[FailureGroup]":
     """Why experiments of *study* failed, from what is recorded; one cause more than is shown."""
-    from zenturio.experiment.experiment import log_end, missing_reasons
+    from zenturio.experiment.experiment import log_end, missing_reasons, written_failure
     from zenturio.query.listing import query_listing
     from zenturio.query.study_table import TableQuery
     from zenturio.study.driver.progress import LINES, FailureGroup
@@ -471,7 +471,11 @@ def failures_of_study(study: str, db: str | None) -> "list[FailureGroup]":
                 why = cause.cause or cause.status
                 outcome = repository.find_outcomes([row.digest]).get(row.digest)
                 reasons = missing_reasons(why, outcome.metrics) if outcome is not None else ()
-                failures.append(FailureGroup(why, cause.count, row.digest, values, end, reasons))
+                # Of several, only one is read: the others may have written other numbers.
+                written = written_failure(why, logs.stderr) if cause.count == 1 else ""
+                failures.append(
+                    FailureGroup(why, cause.count, row.digest, values, end, reasons, written)
+                )
             return failures
 
         return query_listing(repository, TableQuery(study), failures)

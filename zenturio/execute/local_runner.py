@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import platform
+import shlex
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -553,8 +554,21 @@ class LocalRunner:
                 self._inputs.forget(shared)
                 if experiment.build is not None:
                     self._builds.forget(experiment.build.digest)
-                return "a large input file was written to"
+                return spoilt_input(experiment, shared.digest)
         return ""
+
+
+def spoilt_input(experiment: Experiment, digest: str = "") -> str:
+    """Return the cause of an experiment that wrote to a large input, that of *digest* if known."""
+    large = [
+        filed.path
+        for filed in experiment.files
+        if (filed.digest == digest if digest else filed.kind == "file" and not is_small(filed))
+    ]
+    if not large or (not digest and len(large) > 1):
+        return "a large input file was written to; copy it first: cp FILE mine"
+    name = shlex.quote(large[0])
+    return f"the large input file {name} was written to; copy it first: cp {name} mine"
 
 
 def _measures_own_size(recipe: Recipe) -> bool:

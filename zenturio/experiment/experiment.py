@@ -6,6 +6,7 @@ Every field of a kind of machine may be unknown: an executor fills in what the p
 from __future__ import annotations
 
 import os
+import posixpath
 import re
 import stat
 from collections import Counter
@@ -508,6 +509,7 @@ _NOISE = (
 )
 _COLOUR = r"\x1b\[[0-9;]*[A-Za-z]"
 _FOLDERS = r"""(^|[^\pL\pN_.])/(?:[^\s:'"<>|,;()/]*/)+"""
+_NAME = re.compile(r"""[^\s:'"<>|,;()/]*""")
 _NUMBER = (
     r"(^|[^\pL\pN_])"
     r"(?:0x[0-9a-fA-F]+\b|([0-9a-f]{8,})\b|\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)"
@@ -533,6 +535,18 @@ def describe_failure(cause: str, stderr: Log) -> str:
     except InputError:  # a line that was made to take long says nothing
         line = ""
     return f"{cause}: {line}" if line else cause
+
+
+def written_failure(cause: str, stderr: Log) -> str:
+    """Return *cause*, as `describe_failure` made it of *stderr*, with its numbers as written."""
+    try:
+        line = _last_line(_text(stderr))
+        pattern = _normalized(line)
+    except InputError:
+        return cause
+    if not pattern or not cause.endswith(f": {pattern}"):
+        return cause
+    return cause.removesuffix(pattern) + _cut(_plain(line))
 
 
 def log_end(stderr: Log, stdout: Log, lines: int) -> tuple[str, str]:
@@ -675,10 +689,39 @@ def _is_noise(line: str) -> bool:
 
 
 def _normalized(line: str) -> str:
-    line = _compiled(_FOLDERS).sub(r"\1", _compiled(_COLOUR).sub("", line))
-    line = " ".join("".join(c if c.isprintable() else " " for c in line).split())
-    line = _compiled(_NUMBER).sub(_hidden, line)
+    return _cut(_compiled(_NUMBER).sub(_hidden, _plain(line)))
+
+
+def _cut(line: str) -> str:
     return line if len(line) <= _LONGEST else line[: _LONGEST - 3] + "..."
+
+
+def _plain(line: str) -> str:
+    """*line* without colours and folders."""
+    line = _without_folders(_compiled(_COLOUR).sub("", line))
+    return " ".join("".join(c if c.isprintable() else " " for c in line).split())
+
+
+def _without_folders(line: str) -> str:
+    """*line* with the names of its files alone; of two files of one name, the parts that differ."""
+    pattern = _compiled(_FOLDERS)
+    folders: dict[str, set[str]] = {}
+    for match in pattern.finditer(line):
+        folders.setdefault(_name_at(line, match.end()), set()).add(match[0][len(match[1]) :])
+
+    def shortened(match: Any) -> str:
+        same_name = folders[_name_at(line, match.end())]
+        if len(same_name) == 1:
+            return str(match[1])
+        parent = posixpath.dirname(posixpath.commonpath(same_name)).rstrip("/") + "/"
+        return str(match[0]).replace(parent, "", 1) if parent != "/" else str(match[0])
+
+    return str(pattern.sub(shortened, line))
+
+
+def _name_at(line: str, start: int) -> str:
+    match = _NAME.match(line, start)
+    return match[0] if match else ""
 
 
 def _hidden(number: Any) -> str:

@@ -710,6 +710,6 @@ def _progress_display(handle: Any) -> Callable[[RunProgress], None]:
 def _summary_text(study: Study) -> str:
     summary = study.summary
     assert summary is not None
-    causes = "; ".join(f"{failure.count:,} x {failure.cause}" for failure in summary.failures)
+    causes = "; ".join(f"{failure.count:,} x {failure.text}" for failure in summary.failures)
     failed = f", {summary.failed:,} failed ({causes})" if summary.failed else ""
     return f"{study.name}: {summary.ok:,} run, {summary.cached:,} cached{failed}"

@@ -31,7 +31,7 @@ from zenturio.execute.hosts.stages import (
     Stages,
     fetch_restart_files,
 )
-from zenturio.execute.local_runner import FinishedRun, run_outcome
+from zenturio.execute.local_runner import FinishedRun, run_outcome, spoilt_input
 from zenturio.execute.machines import machine_parts
 from zenturio.execute.wire import MalformedError
 from zenturio.experiment import (
@@ -66,7 +66,7 @@ class OutcomeBuilder:
             folder,
             finished.reported,
             "supervisor",
-            lambda: "a large input file was written to" if finished.spoilt else finished.fault,
+            lambda: spoilt_input(experiment) if finished.spoilt else finished.fault,
             is_build_idle=finished.is_build_idle,
         )
         return run_outcome(

@@ -436,7 +436,10 @@ def combined_summary(summaries: Sequence[RunSummary], total: int) -> RunSummary:
     for failure in (failure for summary in summaries for failure in summary.failures):
         group = causes.get(failure.cause)
         count = failure.count + (group.count if group else 0)
-        causes[failure.cause] = replace(group or failure, count=count)
+        is_same = group is None or group.written == failure.written
+        causes[failure.cause] = replace(
+            group or failure, count=count, written=failure.written if is_same else ""
+        )
     return replace(
         first,
         total=total,

@@ -24,6 +24,7 @@ from zenturio.experiment.experiment import (
     missing_names,
     missing_reasons,
     number_hint,
+    written_failure,
 )
 from zenturio.experiment.identity import file_digest
 from zenturio.experiment.metrics import RegexFinder
@@ -246,6 +247,13 @@ class FailureGroup:
     """The last lines of what that one said."""
     reasons: tuple[str, ...] = ()
     """Where a metric is missing: why it was not found."""
+    written: str = ""
+    """The cause with numbers as the program wrote them, if all experiments wrote the same."""
+
+    @property
+    def text(self) -> str:
+        """The cause as people read it."""
+        return self.written or self.cause
 
 
 @dataclass(frozen=True, slots=True)
@@ -791,9 +799,9 @@ class RunCounts:
         """Say why the run stops before its end."""
         failures = sorted(self._counted_failures(), key=lambda group: -group.count)
         if len(failures) == 1:
-            causes = f": {failures[0].cause}"
+            causes = f": {failures[0].text}"
         else:
-            listed = ", ".join(f"{f.count:,} x {f.cause}" for f in failures[:CAUSES])
+            listed = ", ".join(f"{f.count:,} x {f.text}" for f in failures[:CAUSES])
             more = len(failures) - CAUSES
             causes = f", for {len(failures):,} reasons: {listed}"
             causes += f", and {more:,} more reasons" if more > 0 else ""
@@ -847,6 +855,18 @@ def count_failure(
         _, end = log_end(outcome.stderr, outcome.stdout, LINES)
         reasons = missing_reasons(cause, outcome.metrics)
         values = dict(experiment.values)
-        failures[cause] = FailureGroup(cause, 1, experiment.digest, values, end, reasons)
+        failures[cause] = FailureGroup(
+            cause,
+            1,
+            experiment.digest,
+            values,
+            end,
+            reasons,
+            written_failure(cause, outcome.stderr),
+        )
     else:
-        failures[cause] = replace(group, count=group.count + 1)
+        is_read = group.written and "#" in cause
+        is_same = not is_read or group.written == written_failure(cause, outcome.stderr)
+        failures[cause] = replace(
+            group, count=group.count + 1, written=group.written if is_same else ""
+        )

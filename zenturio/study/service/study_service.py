@@ -259,7 +259,7 @@ class SubmissionWorker:
 
 def _words(summary: RunSummary) -> str:
     failures = [group for stage in (*summary.before, summary) for group in stage.failures]
-    words = [f"{group.count} x {group.cause}" for group in failures]
+    words = [f"{group.count} x {group.text}" for group in failures]
     if summary.unfinished:
         words.append(f"{summary.unfinished} were not run")
     return ", ".join(words)
