@@ -4,9 +4,9 @@
 
 A search by `auto` of tables of kernels whose measurements deviate by 10% or 30%. Each point has one
 repeat, all repeats (``REPEAT n`` without a race), or runs in a race, which leaves out repeats of
-points that are behind. Printed are medians over seeds: the true loss above the optimum of the
-best point that was tried, that of the reported one, the gap between both in points, and how many
-experiments that took.
+points that are behind; beside it as many trials of `random`, with a race. Printed are medians over
+seeds: the true loss above the optimum of the best point that was tried, that of the reported one,
+the gap between both in points, and how many experiments that took.
 """
 
 from __future__ import annotations
@@ -50,11 +50,18 @@ class Generator:
 
 
 def searched(
-    problem: Problem, noise: float, seed: int, trials: int, repeats: int, *, has_race: bool
+    engine_name: str,
+    problem: Problem,
+    noise: float,
+    seed: int,
+    trials: int,
+    repeats: int,
+    *,
+    has_race: bool,
 ) -> tuple[float, float, int]:
     """Return the losses of the best tried and the reported point, and the experiments made."""
     space, cost, draw = space_of(problem), TrueCosts(problem, seed), random.Random(seed)
-    engine = make("auto", SearchProblem(space, Directions(), seed, trials, slots=1))
+    engine = make(engine_name, SearchProblem(space, Directions(), seed, trials, slots=1))
     loop = SearchLoop(engine, Directions(), Budget(trials))
     count = 0
     with mock.patch.object(search_source, "is_raced", return_value=has_race):
@@ -92,14 +99,21 @@ def main() -> None:
     for name in filter(PROBLEMS.__contains__, TABLES):
         for noise in (0.1, 0.3):
             ways = (
-                ("once", 1, False),
-                ("all", options.repeats, False),
-                ("race", options.repeats, True),
+                ("once", "auto", 1, False),
+                ("all", "auto", options.repeats, False),
+                ("race", "auto", options.repeats, True),
+                ("random", "random", options.repeats, True),
             )
-            for way, repeats, has_race in ways:
+            for way, engine_name, repeats, has_race in ways:
                 runs = [
                     searched(
-                        PROBLEMS[name](), noise, seed, options.trials, repeats, has_race=has_race
+                        engine_name,
+                        PROBLEMS[name](),
+                        noise,
+                        seed,
+                        options.trials,
+                        repeats,
+                        has_race=has_race,
                     )
                     for seed in range(options.seeds)
                 ]

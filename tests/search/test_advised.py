@@ -41,8 +41,13 @@ class TestAdvisedEngines(EngineContract):
     def search(self, problem):
         size = problem.space.size if problem.space.finite else 20
         points = problem.space.sample(min(size, 20), 8)
-        advice = {point: (float(at),) * len(problem.directions) for at, point in enumerate(points)}
+        sign = 1.0 if problem.directions.names[0] == "minimize" else -1.0
+        advice = {point: (sign * at,) * len(problem.directions) for at, point in enumerate(points)}
         return AdvisedSearch(make(self.engine, problem), problem, advice)
+
+    @pytest.mark.slow
+    def test_a_search_whose_process_was_killed_goes_on_in_another_one(self):
+        super().test_a_search_whose_process_was_killed_goes_on_in_another_one()
 
 
 def test_results_that_agree_show_the_best_point_early():

@@ -20,6 +20,15 @@ class TestEngines(EngineContract):
     def search(self, problem):
         return make(self.engine, problem)
 
+    @pytest.mark.slow
+    def test_a_search_whose_process_was_killed_goes_on_in_another_one(self):
+        super().test_a_search_whose_process_was_killed_goes_on_in_another_one()
+
+    def test_several_objectives_are_refused_or_searched(self):
+        if self.engine == "optuna:CmaEs":
+            pytest.skip("CMA-ES knows one objective only")
+        super().test_several_objectives_are_refused_or_searched()
+
 
 class Stubborn:
     """An engine that does not remember what it asked for."""

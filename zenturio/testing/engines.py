@@ -12,10 +12,17 @@ What every search engine promises, as tests: a plug-in's tests inherit them.
 
 from __future__ import annotations
 
+import io
 import math
+import os
+import pickle
 import random
+import signal
+import subprocess
+import sys
 from typing import ClassVar
 
+from zenturio.errors import InputError
 from zenturio.search import (
     Budget,
     Directions,
@@ -31,6 +38,20 @@ from zenturio.space import Point, Space, geometric, parameter, span, uniform
 
 _TRIALS = 25
 
+_KILLED_SEARCH = """
+import os, pickle, signal, sys
+sys.path[:], trials, contract = pickle.load(sys.stdin.buffer)
+from itertools import islice
+from zenturio.search import drive
+from zenturio.testing.engines import cost
+contract = pickle.loads(contract)
+for trial in islice(drive(contract.loop(contract.spaces[0]), cost), trials):
+    pickle.dump(trial, sys.stdout.buffer)
+sys.stdout.flush()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+"""A search that kills itself after some trials, which it has written."""
+
 
 def cost(point: Point) -> Scores:
     """A rugged cost of *point*, which fails here and there."""
@@ -39,6 +60,10 @@ def cost(point: Point) -> Scores:
         for value in point.values()
     )
     return () if math.floor(total * 7) % 11 == 3 else (total + math.sin(5 * total),)
+
+
+def _negated(scores: Scores) -> Scores:
+    return tuple(None if score is None else -score for score in scores)
 
 
 class EngineContract:
@@ -169,3 +194,75 @@ class EngineContract:
             others = [point for point in space.sample(5, 9) if point not in proposed]
             search.tell([Trial(point, cost(point)) for point in (*proposed, *others)])
             assert all(space.contains(point) for point in search.ask(4))
+
+    def test_a_search_whose_process_was_killed_goes_on_in_another_one(self) -> None:
+        # Texts have other hashes there, so sets of them have another order.
+        killed = subprocess.run(
+            [sys.executable, "-c", _KILLED_SEARCH],
+            input=pickle.dumps((sys.path, 11, pickle.dumps(self))),
+            env={**os.environ, "PYTHONHASHSEED": "1"},
+            stdout=subprocess.PIPE,
+            check=False,
+        )
+        recorded: dict[Point, Scores] = {}
+        written = io.BytesIO(killed.stdout)
+        while written.tell() < len(killed.stdout):
+            trial = pickle.load(written)  # noqa: S301 - our own process wrote it
+            recorded[trial.point] = trial.scores
+        assert killed.returncode == -signal.SIGKILL
+        assert recorded
+        search = self.search(SearchProblem(self.spaces[0], Directions(), 3, _TRIALS))
+        resumed = SearchLoop(
+            search,
+            Directions(),
+            Budget(_TRIALS),
+            cached=lambda points: [recorded.get(point) for point in points],
+        )
+        assert list(drive(resumed, cost)) == list(drive(self.loop(self.spaces[0]), cost))
+        assert resumed.cached_count == len(recorded)
+
+    def test_maximizing_the_negative_makes_the_same_trials(self) -> None:
+        for space in self.spaces:
+            directions = Directions("maximize")
+            search = self.search(SearchProblem(space, directions, 3, _TRIALS))
+            loop = SearchLoop(search, directions, Budget(_TRIALS))
+            negated = drive(loop, lambda point: _negated(cost(point)))
+            points = [trial.point for trial in negated]
+            assert points == [trial.point for trial in drive(self.loop(space), cost)]
+
+    def test_a_budget_is_left_whatever_is_known(self) -> None:
+        for space in self.spaces:
+            if space.finite and space.size < 40:  # all that is worth a trial may be known
+                continue
+            known = {point: cost(point) for point in space.sample(4, 2)}
+            search = self.search(SearchProblem(space, Directions(), 3, 4))
+            loop = SearchLoop(search, Directions(), Budget(4), known=known)
+            assert list(drive(loop, cost))
+
+    def test_any_budget_will_do(self) -> None:
+        for budget in (1, 2, None):
+            search = self.search(SearchProblem(self.spaces[0], Directions(), 3, budget))
+            loop = SearchLoop(search, Directions(), Budget(budget or 5))
+            assert 1 <= len(list(drive(loop, cost))) <= (budget or 5)
+
+    def test_a_space_of_one_point_is_searched(self) -> None:
+        space = Space(n=[5])
+        assert [trial.point for trial in drive(self.loop(space), cost)] == list(space)
+
+    def test_it_survives_that_a_score_is_infinitely_good(self) -> None:
+        loop = self.loop(self.spaces[0], budget=12)
+        assert list(drive(loop, lambda _point: (-math.inf,)))
+        assert loop.best is None
+
+    def test_several_objectives_are_refused_or_searched(self) -> None:
+        directions = Directions(["minimize", "maximize"])
+        try:
+            search = self.search(SearchProblem(self.spaces[0], directions, 3, 12))
+        except InputError:
+            return
+        if not getattr(search, "multi_objective", False):
+            return
+        loop = SearchLoop(search, directions, Budget(12))
+        points = [trial.point for trial in drive(loop, lambda point: 2 * cost(point))]
+        assert points
+        assert all(self.spaces[0].contains(point) for point in points)
