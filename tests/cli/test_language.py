@@ -50,6 +50,19 @@ def test_space_shows_what_was_asked_for(study):
     assert "total [J] from stdout" in told.out
 
 
+def test_space_leaves_out_elements_only_where_there_are_more(tmp_path):
+    values = ["a" * 40, "b" * 40, "c" * 40]
+    for count in (3, 4):
+        listed = ", ".join([*values, "d"][:count])
+        (tmp_path / "a.sh").write_text(f'#ZEN$ PARAM n = {{ {listed} }}\n#ZEN$ RUN "echo {{n}}"\n')
+        shown = zen("space", "a.sh", cwd=tmp_path).out
+        assert ("..." in shown) == (count == 4)
+    assert (
+        "1 experiment in more, "
+        in zen("expand", "a.sh", "-o", "more", "--limit", 1, cwd=tmp_path).out
+    )
+
+
 def test_space_as_json(study):
     facts = zen("space", study.name, "--json", cwd=study.parent).facts
     parameters = {each["name"]: each for each in facts["parameters"]}

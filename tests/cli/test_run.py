@@ -565,6 +565,12 @@ def test_names_are_data(tmp_path):
     assert "a" * 70 in shown
 
 
+def test_two_parts_of_a_study_are_compared_by_naming_it_twice(ran):
+    words = ("--where", "n == 1", "--where", "n == 2")
+    refused = zen("compare", "small", *words, cwd=ran.parent, code=2).err
+    assert "zen compare small small --where 'n == 1' --where 'n == 2'" in refused
+
+
 def test_failures_are_grouped_by_what_happened_and_each_shows_the_end_of_a_log(tmp_path):
     (tmp_path / "a.sh").write_text(
         '#ZEN$ PARAM n = { 1:6 }\n#ZEN$ RUN "sh a.sh {n}"\n'

@@ -14,7 +14,7 @@ from zenturio.schedule.model.metrics import METRICS, metrics
 DOCS = Path(__file__).parents[2] / "docs"
 GENERATORS = """# Generators of workflows
 
-The settings of each generator, as `zen workflow generators NAME` prints them. Every command that reads a workflow accepts the name of a generator, with settings after a
+This page lists the settings of each generator; `zen workflow generators NAME` prints them, too. Every command that reads a workflow accepts the name of a generator, with settings after a
 colon: `zen schedule wien2k:kpoints=50`. `zen workflow generate` writes the workflow to a file. The same settings and seed make the same workflow.
 [Workflows](workflows.md#generators) explains what the generators are for.
 """

@@ -197,7 +197,7 @@ def expand(
         output.facts({"out": str(out), "experiments": written, "manifest": str(manifest)})
     else:
         output.diagnostics(application.warnings, err=True)
-        typer.echo(f"{written:,} experiments in {out}, listed in {manifest}")
+        typer.echo(f"{quantities.amount(written, 'experiment')} in {out}, listed in {manifest}")
 
 
 def init(

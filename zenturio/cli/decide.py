@@ -167,10 +167,13 @@ def compare(
         second = first
     with opened_repository(db) as repository:
         if not second and plan_of(repository, first) is None:
-            raise InputError(
-                f"there is nothing to compare {first} with",
-                hint="name a second study, or --commit HEAD~3 --run",
-            )
+            hint = "name a second study, or --commit HEAD~3 --run"
+            chosen = {"--where": where, "--machine": machine, "--round": round_}
+            if any(len(values or ()) > 1 for values in chosen.values()):
+                words = [w for o, values in chosen.items() for v in values or () for w in (o, v)]
+                twice = output.command_to_type("compare", first, first, *words, db=db)
+                hint = f"name it twice: {twice}"
+            raise InputError(f"there is nothing to compare {first} with", hint=hint)
         metric = metric or default_metric(repository.definition(first))
         comparison = compare_studies(
             repository, first, second or first, metric,

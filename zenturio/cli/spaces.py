@@ -340,7 +340,8 @@ def _shown(domain: "Domain", parameter: "Parameter", width: int = 60) -> str:
             break
         elements.append(_element(domain.text(i)))
     if len(elements) < size:
-        elements += ["...", _element(domain.text(size - 1))]
+        gap = ["..."] if len(elements) < size - 1 else []
+        elements += [*gap, _element(domain.text(size - 1))]
     return ", ".join(elements) + behind
 
 

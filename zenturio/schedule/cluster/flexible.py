@@ -162,7 +162,7 @@ class MalleableJobs(_Flexible):
 
     Running jobs shrink so that those that wait can start, in the order of submission, and grow when
     others end (equipartition). Good for programs that can change their number of processors at any
-    time, for changes cost nothing here. Not good for others: use moldable-jobs. Cost: events x
+    time, for changes cost nothing here. For other programs use moldable-jobs. Cost: events x
     running jobs. C. McCann, R. Vaswani, J. Zahorjan: A dynamic processor allocation policy for
     multiprogrammed shared-memory multiprocessors. ACM TOCS 11(2), 1993.
     """

@@ -18,7 +18,13 @@ from zenturio.annotate.model import Goal
 from zenturio.errors import Interrupted, PlaceError, RecordError
 from zenturio.execute.executor import Executor
 from zenturio.experiment import MachineKind, Outcome
-from zenturio.experiment.experiment import SUCCEEDED, Kinds, ProgramIdentity, log_end
+from zenturio.experiment.experiment import (
+    SUCCEEDED,
+    Kinds,
+    ProgramIdentity,
+    log_end,
+    written_failure,
+)
 from zenturio.record import Lease, Repository
 from zenturio.study.driver import experiment_states as states
 from zenturio.study.driver.experiment_source import (
@@ -553,7 +559,10 @@ class StudyDriver:
                 yield failure
             else:
                 logs = self._repository.logs(failure.digest)
-                yield replace(failure, end=log_end(logs.stderr, logs.stdout, LINES)[1])
+                end = log_end(logs.stderr, logs.stdout, LINES)[1]
+                is_one = failure.count == 1
+                written = written_failure(failure.cause, logs.stderr) if is_one else failure.written
+                yield replace(failure, end=end, written=written)
 
 
 def _outcomes(count: int) -> str:
