@@ -103,6 +103,7 @@ def test_bytes_that_are_no_text_are_matched_all_the_same(without_re2):
     (found,) = compile_bytes_pattern(r"(?P<t>\w+)=(\S+)").finditer(b"\xff t=\xe91 ")
     assert (found.group(1), found[2]) == (b"t", b"\xe91")
     (found,) = compile_bytes_pattern("ä=(.)").finditer("ä=µ".encode())
+    assert (found.span(1), found.start(), found.end()) == ((3, 5), 0, 5)
     assert found.group(1) == "µ".encode()
     assert compile_bytes_pattern("(?P<t>a)").groupindex == {b"t": 1}
 

@@ -166,8 +166,8 @@ class _TimedPattern:
 class _BytesMatch:
     """A match in a text that stands for bytes."""
 
-    def __init__(self, match: Match, encoding: str) -> None:
-        self._match, self._encoding = match, encoding
+    def __init__(self, match: Match, text: str, encoding: str) -> None:
+        self._match, self._text, self._encoding = match, text, encoding
 
     def group(self, group: int = 0, /) -> bytes | None:
         text = self._match.group(group)
@@ -176,13 +176,19 @@ class _BytesMatch:
     __getitem__ = group
 
     def span(self, group: int = 0, /) -> tuple[int, int]:
-        raise NotImplementedError  # places in bytes are not those in the text
+        start, end = self._match.span(group)
+        return self._bytes_before(start), self._bytes_before(end)
 
     def start(self) -> int:
-        raise NotImplementedError
+        return self.span()[0]
 
     def end(self) -> int:
-        raise NotImplementedError
+        return self.span()[1]
+
+    def _bytes_before(self, at: int) -> int:
+        if self._encoding == "latin-1":
+            return at
+        return len(self._text[:at].encode(self._encoding, "surrogateescape"))
 
 
 class _TimedBytesPattern(_TimedPattern):
@@ -196,7 +202,7 @@ class _TimedBytesPattern(_TimedPattern):
     def finditer(self, text: bytes, /) -> Iterator[Match]:  # type: ignore[override]
         decoded = text.decode(self._encoding, "surrogateescape")
         return (
-            _BytesMatch(match, self._encoding)
+            _BytesMatch(match, decoded, self._encoding)
             for match in super(_TimedBytesPattern, self).finditer(decoded)
         )
 

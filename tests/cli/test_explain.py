@@ -74,6 +74,7 @@ ORDERS = """\
 #ZEN$ RUN "sh -c 'echo {n} {power}'"
 #ZEN$ METRIC n_of FROM stdout REGEX "^(\\d+)" EXACT
 #ZEN$ METRIC power_of FROM stdout REGEX "(\\d)$" EXACT
+#ZEN$ METRIC of_first := n_of WHEN scheme == "first"
 #ZEN$ METRIC error := power_of ** 2 / n_of ** power_of EXACT
 #ZEN$ OBJECTIVE MINIMIZE error
 """
@@ -95,6 +96,9 @@ def test_an_exact_metric_needs_no_repeats_and_a_fit_of_two_schemes_says_so(tmp_p
     assert "error = 4 * n ** -2 " in apart
     assert apart.count("    coefficients: ") == 2
     assert "rows of a point" not in apart
+    one = zen("fit", "orders", "--y", "of_first", "--x", "n", cwd=tmp_path).out
+    assert "of_first = n " in one
+    assert "rows of a point" not in one  # of_first is NULL in the others, which are not used
 
 
 def test_few_points_and_a_study_without_an_objective_say_so(tmp_path, monkeypatch):

@@ -120,3 +120,21 @@ def test_a_folder_that_is_used_again_has_new_times(tmp_path):
     (folder / "a.sh").write_text(script)
     (folder / "old").write_text("x")
     assert said(outcomes(folder, tmp_path / "work", jobs=1)) == [["1"], ["2"], ["3"]]
+
+
+def test_a_metric_of_a_file_that_the_run_left_as_it_was_is_told(tmp_path):
+    folder = tmp_path / "p"
+    folder.mkdir()
+    (folder / "old.txt").write_text("x 3")
+    (folder / "new.txt").write_text("x 3")
+    (folder / "p.sh").write_text(
+        "#ZEN$ ASSIGN n = { 1 }\nn=1\necho x 3 > new.txt\n"
+        '#ZEN$ RUN "sh p.sh"\n'
+        '#ZEN$ METRIC x FROM "new.txt" REGEX "x (.*)"\n'
+        '#ZEN$ METRIC y FROM "old.txt" REGEX "x (.*)"\n'
+        '#ZEN$ METRIC z FROM "p.sh" REGEX "n=(.*)"\n'
+    )
+    (outcome,) = outcomes(folder, tmp_path / "work")
+    assert outcome.status == "ok"
+    assert outcome.remark.startswith("old.txt is a file of the application, and no RUN changed it")
+    assert outcome.remark.count("no RUN changed it") == 1

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from zenturio.annotate.model import Metric
 from zenturio.errors import InputError, Place
 from zenturio.experiment import Evidence, Log, MetricReader, Missing, Recipe, Series
-from zenturio.experiment.experiment import missing_reasons, number_hint
-from zenturio.experiment.metrics import measure, parse_value, take_value
+from zenturio.experiment.experiment import describe_text, missing_reasons, number_hint
+from zenturio.experiment.metrics import CutNumbers, measure, parse_value, take_value
 from zenturio.expression import parse
 from zenturio.space import Space
 
@@ -640,6 +640,39 @@ def test_rows_without_a_header_have_numbered_columns():
     assert found(metric, "WR 10 5.5\nWR 20 6.5\nXX 30 7.5\n") == 6.5
 
 
+@pytest.mark.parametrize(
+    ("metric", "text"),
+    [
+        (Metric("x", "stdout", column="c1", rows=parse("c1 == 'WR'"), take="count"), "XX 1\n"),
+        (Metric("x", "stdout", column="1", take="count"), ""),
+        (Metric("x", "stdout", json="$.hits[*]", take="count"), '{"hits": []}'),
+        (Metric("x", "stdout", json="$.hits[?(@.e < 1)].e", take="count"), '{"hits": [{"e": 2}]}'),
+    ],
+)
+def test_a_count_of_nothing_is_0(metric, text):
+    assert found(metric, text) == 0
+    assert isinstance(found(replace(metric, take="last"), text), Missing)
+    if metric.json:
+        wrong = replace(metric, json="$.hits.none")
+        assert found(wrong, text) == Missing("$.hits.none leads nowhere in stdout (1 line)")
+
+
+HITS = "# target score\n# ------ -----\na 12.5\n# [ok]\nb 30\n#\n# Program: hmmsearch\n"
+
+
+def test_comments_of_a_table_between_blanks_are_no_rows():
+    assert found(Metric("x", "stdout", column="score", take="all"), HITS) == Series((12.5, 30))
+    assert found(Metric("x", "stdout", column="1", take="count"), HITS) == 2
+    table = found(Metric("x", "stdout", column="2", take="all"), "a,1\n#b,2\n")
+    assert table == Series((1, 2))
+
+
+def test_a_text_in_a_column_of_numbers_leads_to_where():
+    assert found(Metric("x", "stdout", column="2", take="max"), "a 1\nb 2\nc best\n") == Missing(
+        "TAKE max needs numbers, but one of 3 is 'best'; select rows with WHERE"
+    )
+
+
 def test_an_empty_cell_is_no_reason_to_take_its_row():
     metric = Metric("x", "stdout", column="n", rows=parse("time != 1"), take="all")
     assert found(metric, TABLE) == Series((1, 8, 16))
@@ -765,6 +798,73 @@ def test_a_formula_that_needs_a_number_says_how_to_capture_one():
     assert measure(Recipe(metrics), {}, Evidence(log("x=603,")))["twice"] == Missing(
         r"'*' takes numbers, but this is str '603,'; x: capture the number alone, such as (\d+)"
     )
+
+
+def test_texts_that_a_formula_joins_are_named_with_what_to_write_for_each():
+    metrics = (
+        regex(r"sent (\S+)", name="sent"),
+        regex(r"got (\S+)", name="got"),
+        formula("total", "sent + got"),
+    )
+    reader = MetricReader(Recipe(metrics, numbers=(parse("total * 2"),)))
+    measured = reader.measure({}, Evidence(log("sent 358,771 got 0:00:05.9")))
+    assert reader.lacking(measured) == "not a number: total"
+    why = measured["total"].why
+    assert why.startswith("the text '358,7710:00:05.9', made of texts: got is the text '0:00:05.9'")
+    assert "sent is the text '358,771', not a number: add THOUSANDS \",\" to the METRIC" in why
+    assert measured["sent"] == "358,771"
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("0:00:00.226", "this is a clock time; capture (\\d+):\\d+:[\\d.]+ for hours h, "),
+        ("12:30", "this is a clock time; capture (\\d+):[\\d.]+ for minutes m and "),
+        ("358,7715,909", "the pattern must capture one whole number, and nothing else"),
+        ("none", "capture a number, such as (\\d+) or "),
+    ],
+)
+def test_no_hint_leads_to_the_beginning_of_a_number(text, hint):
+    assert describe_text(text).startswith(f"the text {text!r}, not a number: {hint}")
+
+
+# Patterns that capture a part of a number
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "told"),
+    [
+        (r"x: (\d+)", "x: 1,234,567", "1, a part of '1,234,567': write x: ([\\d,]*\\d), and add"),
+        (r"x: (\d+)", "x: 82,659", "82, a part of '82,659': write x: ([\\d,]*\\d), and add THOU"),
+        (r"x: (\d+)", "x: 3.5e4 s", "3, a part of '3.5e4': write x: ([-+.\\deE]*\\d)"),
+        (r"x: (\d+\.\d)", "x: 1.5D+03", "1.5, a part of '1.5D+03': write x: ([-+.\\deEdD]*\\d)"),
+        (r"x: (\d{3})", "x: 12345", "123, a part of '12345': write x: (\\d+)"),
+        (r"x: (\d+)", "x: 0:00:00.226", "0, a part of '0:00:00.226': this is a clock time; "),
+        (r"(\d+) ms", "1.25 ms", "25, a part of '1.25': write ([-+.\\deE]*\\d) ms"),
+        (r"(\d+)", "1 then 2.5 then 3", ""),  # the last one counts
+        (r"(\d+)\.", "3.5", ""),
+        (r"(\d+),\d+", "1,234", ""),
+        (r"x: (\S+)", "x: 1,234", ""),
+        (r"x: (\d+)", "x: 64, 128", ""),
+        (r"x: (\d+)", "x: 2,4,8", ""),
+        (r"v(\d+)", "v5.1.0", ""),
+        (r"from (\d+)", "from 10.0.0.123", ""),
+        (r"x: (\d+)$", "x: 12\r\n", ""),
+        (r"x(\d+)", "x12e5ab", ""),
+    ],
+)
+def test_a_number_of_which_a_part_is_captured_is_told_once(pattern, text, told):
+    cuts = CutNumbers([regex(pattern)])
+    remarks = list(cuts.see(Evidence(log(text))))
+    assert len(remarks) == bool(told)
+    assert all(remark.startswith(f"x is {told}") for remark in remarks)
+    assert not (told and list(cuts.see(Evidence(log(text)))))
+
+
+@pytest.mark.parametrize(("take", "is_told"), [("first", True), ("min", True), ("count", False)])
+def test_the_value_that_counts_may_be_a_part_of_a_number(take, is_told):
+    cuts = CutNumbers([regex(r"x (\d+)", take)])
+    assert len(list(cuts.see(Evidence(log("x 1,234\nx 5\n"))))) == is_told
 
 
 @pytest.mark.parametrize("number", ["5.1.0", "v12", "12:30", "2024-01-05", "3D", "ok", "1e999", ""])

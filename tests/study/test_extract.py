@@ -247,6 +247,18 @@ def test_the_kind_of_a_column_follows_what_is_extracted(tmp_path):
     assert "mean(cut)" not in zen("results", "p", "--agg", "mean", cwd=tmp_path).out
 
 
+def test_a_pattern_that_extracts_a_part_of_a_number_is_told(tmp_path):
+    from tests.cli.conftest import zen
+
+    program = tmp_path / "p.sh"
+    program.write_text(COMMAS)
+    zen("run", "p.sh", cwd=tmp_path)
+    program.write_text(COMMAS.replace('"cut: (\\S+)"', '"cut: (\\d)"'))
+    lines = zen("extract", "p", cwd=tmp_path).out.splitlines()
+    assert len(lines) == 2
+    assert lines[1][7:] in [rf"{n}, a part of '{n}1': write cut: (\d+)" for n in (1, 2, 3)]
+
+
 def test_an_objective_that_is_added_later_refuses_texts_and_says_how_to_mend_them(tmp_path):
     from tests.cli.conftest import zen
 

@@ -474,6 +474,26 @@ def test_a_metric_that_only_proves_results_right_may_stay_the_same(directives, i
     assert len(list(check.conclude())) == is_told
 
 
+def test_each_of_several_objectives_is_to_change(tmp_path):
+    metrics = [rf'{name} FROM stdout REGEX "{name} (\S+)"' for name in ("cost", "loss", "size")]
+    goals = "OBJECTIVE MINIMIZE cost, MINIMIZE loss * 2, MINIMIZE size, MINIMIZE wtime"
+    check = metric_check(tmp_path, *metrics, directives=[goals])
+    seen(check, cost=lambda n: n, loss=lambda n: 3, size=lambda n: "s")
+    (remark,) = check.conclude()
+    assert remark.startswith("loss, size are the same in all 20 experiments: does the program read")
+
+
+def test_a_number_that_a_pattern_cuts_is_told_with_what_to_write(tmp_path):
+    check = metric_check(tmp_path, r'sent FROM stdout REGEX "sent: (\d+)"')
+    assert seen(check, b"sent: 82\n") == []
+    (remark,) = seen(check, b"sent: 1,234,567\n")
+    assert remark == (
+        r"sent is 1, a part of '1,234,567': write sent: ([\d,]*\d), and add THOUSANDS "
+        '"," to the'
+        " METRIC"
+    )
+
+
 @pytest.mark.parametrize(
     ("points", "is_overlooked", "width"),
     [(20, False, lambda n: n == 20), (7, False, lambda n: 1), (20, True, lambda n: 1)],

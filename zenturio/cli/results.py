@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator
+from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -299,7 +300,7 @@ def fit(
     from zenturio.query.aggregates import Origins
     from zenturio.query.fit_certainty import chance_of_constant
     from zenturio.query.present import left_out_notes
-    from zenturio.query.regression import mixed_parameters
+    from zenturio.query.regression import mixed_parameters, used_rows
     from zenturio.record.entities import SEED_KIND, RowChoice, read_round
     from zenturio.study.overview import opened_repository
 
@@ -324,7 +325,10 @@ def fit(
         else {(): fit_one(columns, y, names_in(x), kinds=kinds)}
     )
     fact_list = []
-    mixed = mixed_parameters(columns, parameters, [*names_in(x), *keys])
+    # Of rows that the fit does not use, as those in which y is NULL, nothing is to be said.
+    used = used_rows(columns, y, names_in(x))
+    rows_used = {name: list(compress(columns[name], used)) for name in columns}
+    mixed = mixed_parameters(rows_used, parameters, [*names_in(x), *keys])
     for key, model in models.items():
         part = _rows_of(columns, keys, key)
         facts = _model_facts(keys, key, model)
@@ -396,6 +400,7 @@ def _extracted(extraction: "Extraction", *, really: bool) -> str:
     were = "was" if extraction.failed == 1 else "were"
     lines = [f"{extraction.study}: {extraction.experiments:,} experiments {verb} again: {names}"]
     lines += [f"{m.metric} is missing in {m.count:,}: {m.why}" for m in extraction.reasons]
+    lines += extraction.remarks
     if extraction.failed:
         lines.append(
             f"{quantities.amount(extraction.failed, 'experiment')} that {were} ok"

@@ -7,7 +7,7 @@ import os
 import platform
 import shlex
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
@@ -130,6 +130,8 @@ def run_outcome(
     if status == "ok":
         cause = meter.unverified(experiment.values, metrics)
         status = "wrong" if cause else "ok"
+    # Outputs are moved away when they are collected.
+    unchanged = unchanged_sources(experiment, run.folder) if status == "ok" else []
     return Outcome(
         experiment.digest,
         status,
@@ -143,7 +145,7 @@ def run_outcome(
         run.stdout.trimmed(log_bytes),
         run.stderr.trimmed(log_bytes),
         collect() if recipe.outputs else (),
-        remark=run_remark(facts, metrics, is_build_idle=run.is_build_idle),
+        remark=run_remark(facts, metrics, is_build_idle=run.is_build_idle, unchanged=unchanged),
         conditions=run_conditions(facts, slots),
         **machine,
     )
@@ -239,7 +241,11 @@ def usage_metrics(facts: Mapping[str, Any], supervisor: str) -> dict[str, Metric
 
 
 def run_remark(
-    facts: Mapping[str, Any], metrics: Mapping[str, MetricValue], *, is_build_idle: bool
+    facts: Mapping[str, Any],
+    metrics: Mapping[str, MetricValue],
+    *,
+    is_build_idle: bool,
+    unchanged: Iterable[str] = (),
 ) -> str:
     """Return what is to be said of a run though nothing failed: the same for the same machine."""
     unobserved: dict[str, list[str]] = {}
@@ -247,7 +253,35 @@ def run_remark(
         if isinstance(missing := metrics.get(name), Missing):
             unobserved.setdefault(missing.why, []).append(name)
     parts = [f"no {', '.join(names)}: {reason}" for reason, names in unobserved.items()]
+    parts += [
+        f"{path} is a file of the application, and no RUN changed it: if it is left from an earlier"
+        " run, delete it, or exclude it (.zenignore)"
+        for path in unchanged
+    ]
     return "; ".join([IDLE_BUILD, *parts] if is_build_idle else parts)
+
+
+def unchanged_sources(experiment: Experiment, folder: str) -> list[str]:
+    """Return the files of *folder* that metrics are read from, and that are as they were put there.
+
+    Files that hold values are none of them: a metric may well read what was filled in.
+    """
+    sources = {metric.source.removeprefix("./") for metric in experiment.recipe.metrics}
+    if sources <= set(_STREAMS):
+        return []
+    constants = {file.path: file.mtime for file in experiment.files if file.path in sources}
+    return sorted(
+        path
+        for path, mtime in constants.items()
+        if mtime is not None and _written_at(Path(folder, path)) == mtime
+    )
+
+
+def _written_at(path: Path) -> int | None:
+    try:
+        return path.lstat().st_mtime_ns
+    except OSError:
+        return None
 
 
 def _signal(number: int) -> str:

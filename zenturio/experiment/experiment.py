@@ -652,10 +652,29 @@ def number_hint(value: object) -> str:
     return hint if number == value else f"capture {digits} and {hint}"
 
 
+_CLOCK = re.compile(r"\s*[-+]?\d+(?P<minutes>:[0-5]?\d)?:[0-5]\d(?:\.\d*)?\s*", re.ASCII)
+
+
+def clock_hint(value: object) -> str:
+    """Return how to read a clock time as a number of seconds; nothing for other texts."""
+    match = _CLOCK.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        return ""
+    parts, total = r"(\d+):[\d.]+ for minutes m and \d+:([\d.]+) for seconds s", "60 * m + s"
+    if match["minutes"]:
+        parts = r"(\d+):\d+:[\d.]+ for hours h, \d+:(\d+):[\d.]+ for minutes m"
+        parts += r" and \d+:\d+:([\d.]+) for seconds s"
+        total = "3600 * h + 60 * m + s"
+    return f"this is a clock time; capture {parts}, each in its own METRIC, and write := {total}"
+
+
 def describe_text(text: str) -> str:
     """Return what stands where a number is needed, and how to capture a number."""
     shown = repr(text if len(text) <= _MOST_LETTERS else text[: _MOST_LETTERS - 3] + "...")
-    hint = number_hint(text) or r"capture a number, such as (\d+) or ([-+.\deE]+)"
+    hint = number_hint(text) or clock_hint(text)
+    if not hint and text[:1].isdigit():  # (\d+) would be the beginning of something else
+        hint = "the pattern must capture one whole number, and nothing else"
+    hint = hint or r"capture a number, such as (\d+) or ([-+.\deE]+)"
     return f"the text {shown}, not a number: {hint}"
 
 

@@ -7,6 +7,7 @@ import io
 import json
 import math
 import re
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
@@ -25,12 +26,13 @@ from zenturio.experiment.experiment import (
     Missing,
     Recipe,
     Series,
+    clock_hint,
     describe_text,
     number_hint,
     value_at,
 )
 from zenturio.experiment.inside import OutsideError, read_inside
-from zenturio.regular_expressions import SlowPatternError, compile_bytes_pattern
+from zenturio.regular_expressions import Match, SlowPatternError, compile_bytes_pattern
 
 if TYPE_CHECKING:
     from zenturio.expression import Expression, Value
@@ -219,10 +221,33 @@ class AbsentError(Exception):
     """The values are not there; says why and where they were looked for."""
 
 
+class NoValuesError(AbsentError):
+    """What holds the values is there, and it has none: their count is 0."""
+
+
 class MetricFinder(Protocol):
     """Finds the values of one metric in a text, in their order; AbsentError where there is none."""
 
     def find(self, text: EvidenceText) -> list[Value]: ...
+
+
+_MOST_MATCHES = 10_000
+"""Matches in one output whose captured texts are looked at."""
+_NEAR = 64
+"""Bytes beside a captured number that may belong to it."""
+_BEGINS_NUMBER = re.compile(rb"[-+]?\d+(?:[,']\d{3})*(?:\.\d*)?")
+_BEFORE = re.compile(rb"(?<![\d.,:'])\d[\d.,:']*\Z")
+_GOES_ON = re.compile(
+    rb"(?:\d|(?:[,']|\xc2\xa0|\xe2\x80\xaf)(?=\d{3}(?!\d))|\.(?=\d)|:(?=\d\d(?!\d))"
+    rb"|[eE](?=[-+]?\d+(?!\w))|[dD](?=[-+]\d)|(?<=[eEdD])[-+](?=\d))+"
+)
+"""The rest of a number: more digits, thousands, a fraction, an exponent, or a clock time."""
+_DECIMAL_COMMA = re.compile(rb"[-+]?\d+,(?!\d{3}$)\d+")
+
+
+def _is_one_number(whole: bytes) -> bool:
+    text = whole.decode("utf-8", "replace")
+    return not isinstance(parse_value(whole), str) or bool(number_hint(text) or clock_hint(text))
 
 
 def metric_finder(metric: Metric) -> MetricFinder | None:
@@ -267,9 +292,45 @@ class RegexFinder:
             values = [self._read(raw) for raw in matches]
         except SlowPatternError as error:
             raise AbsentError(str(error)) from None
-        if values or self._take == "count":
+        if values:
             return values
-        raise AbsentError(f"`{self._shown}` matched nothing in {text}")
+        raise NoValuesError(f"`{self._shown}` matched nothing in {text}")
+
+    def cut_number(self, content: bytes) -> tuple[str, str] | None:
+        """Return the value of the metric, and the longer number of which it is a part.
+
+        Nothing where no value that counts is such, or the pattern itself matches the rest.
+        """
+        if self._anchored:
+            content = content.replace(b"\r\n", b"\n")
+        matches: Iterable[Match] = (
+            match
+            for match in islice(self._iterate(content), _MOST_MATCHES)
+            if match.group(self._group) is not None
+        )
+        if self._take == "first":
+            matches = islice(matches, 1)
+        elif self._take == "last":
+            matches = deque(matches, maxlen=1)
+        cuts = (self._longer_number(content, match) for match in matches)
+        return next((cut for cut in cuts if cut is not None), None)
+
+    def _longer_number(self, content: bytes, match: Match) -> tuple[str, str] | None:
+        (start, end), raw = match.span(self._group), match.group(self._group)
+        if not _BEGINS_NUMBER.fullmatch(raw):
+            return None
+        before = behind = b""
+        if start == match.start() and (
+            found := _BEFORE.search(content[max(start - _NEAR, 0) : start])
+        ):
+            before = found[0]
+        if end == match.end() and (found := _GOES_ON.match(content[end : end + _NEAR])):
+            behind = found[0]
+        whole = before + raw + behind
+        # A list of numbers has commas as a decimal number has: 2,5.
+        if whole == raw or not _is_one_number(whole) or _DECIMAL_COMMA.fullmatch(whole):
+            return None
+        return raw.decode("latin-1"), whole.decode("utf-8", "replace")
 
     def matches_in_lines(self, content: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Yield for each match what stands before it in its line, and what the group matched."""
@@ -302,6 +363,49 @@ class RegexFinder:
         )
 
 
+class CutNumbers:
+    """Looks for metrics whose patterns capture a part of a number: 1 of 1,234."""
+
+    def __init__(self, metrics: Iterable[Metric]) -> None:
+        self._finders = [(m, RegexFinder(m)) for m in metrics if m.regex and m.take != "count"]
+
+    def see(self, evidence: Evidence) -> Iterator[str]:
+        """Yield what is to be said of the metrics in *evidence*, once for each metric."""
+        finders, self._finders = self._finders, []
+        for metric, finder in finders:
+            text = evidence.text(metric.source)
+            try:
+                cut = finder.cut_number(text.log.head + text.log.tail) if text.lost <= 0 else None
+            except SlowPatternError:
+                continue
+            if cut is None:
+                self._finders.append((metric, finder))
+            else:
+                part, whole = cut
+                yield f"{metric.name} is {part}, a part of {whole!r}: {_cure_of_cut(metric, whole)}"
+
+
+_SIMPLE_GROUP = re.compile(r"(?<!\\)\((?!\?)[^()]*\)")
+
+
+def _cure_of_cut(metric: Metric, whole: str) -> str:
+    """Return what to write, so that *metric* is all of the number *whole*."""
+    if hint := clock_hint(whole):
+        return hint
+    pattern, clause = metric.regex or "", ""
+    if whole.isdecimal():
+        group = r"(\d+)"
+    elif not isinstance(parse_value(whole.encode()), str):
+        group = r"([-+.\deEdD]*\d)" if "d" in whole.lower() else r"([-+.\deE]*\d)"
+    else:
+        signs = "".join(sorted({sign for sign in whole if not sign.isalnum() and sign not in "+-"}))
+        group = rf"([\d{signs}]*\d)"
+        clause = "" if metric.thousands or metric.decimal else f", and {number_hint(whole)}"
+    is_simple = pattern.count("(") == 1 and _SIMPLE_GROUP.search(pattern)
+    pattern = _SIMPLE_GROUP.sub(lambda _: group, pattern) if is_simple else group
+    return f"write {pattern}{clause}"
+
+
 class SizeFinder:
     """The number of bytes, also of those that were not kept."""
 
@@ -330,7 +434,10 @@ class JsonFinder:
             raise AbsentError(f"there is no JSON in {text}")
         reached = [node for document in documents for node in _walk(document, self._steps)]
         if not reached:
-            raise AbsentError(f"{self._path} leads nowhere in {text}")
+            # Of all members, or of those that meet a condition, there may be none.
+            is_choice = any(step is EVERY or isinstance(step, JsonFilter) for step in self._steps)
+            absent = NoValuesError if is_choice else AbsentError
+            raise absent(f"{self._path} leads nowhere in {text}")
         for node in reached:
             if isinstance(node, dict | list):
                 if isinstance(node, dict):
@@ -428,13 +535,13 @@ class CsvFinder:
     def find(self, text: EvidenceText) -> list[Value]:
         rows = _TableRows(_whole(text))
         if not rows.top:
-            raise AbsentError(f"there is no row in {text}")
+            raise NoValuesError(f"there is no row in {text}")
         at, first = self._locate(rows, text)
         cells = [row[at].strip() for row in self._selected(rows, first, text) if at < len(row)]
         values = [self._read(cell.encode("utf-8", "surrogateescape")) for cell in cells if cell]
         if not values:
             where = f" where {self._rows.text}" if self._rows is not None else ""
-            raise AbsentError(f"column {self._column} holds nothing{where} in {text}")
+            raise NoValuesError(f"column {self._column} holds nothing{where} in {text}")
         return values
 
     def _selected(self, rows: _TableRows, first: int, text: EvidenceText) -> Iterator[list[str]]:
@@ -509,7 +616,9 @@ class _TableRows:
 
     def __iter__(self) -> Iterator[list[str]]:
         if self._separator is None:
-            yield from map(str.split, self._lines())
+            lines = self._lines()
+            yield from map(str.split, islice(lines, 1))
+            yield from (line.split() for line in lines if not _is_remark(line))
             return
         try:
             yield from csv.reader(self._lines(), delimiter=self._separator)
@@ -588,9 +697,25 @@ class MetricReader:
         self, values: Mapping[str, Value], metrics: dict[str, MetricValue]
     ) -> dict[str, MetricValue]:
         """Put a `NotNumber` into *metrics* for each text that an objective takes as a number."""
-        for name, text in self._texts_for_numbers(values, metrics) if self._numbers else ():
-            metrics[name] = NotNumber(describe_text(text))
+        texts = self._texts_for_numbers(values, metrics) if self._numbers else ()
+        reasons = {name: self._reason(name, text, metrics) for name, text in texts}
+        metrics.update((name, NotNumber(reason)) for name, reason in reasons.items())
         return metrics
+
+    def _reason(self, name: str, text: str, metrics: Mapping[str, MetricValue]) -> str:
+        """Why the metric *name* is no number; + joins the texts that a formula takes."""
+        formulas = {metric.name: metric.formula for metric in self._derived}
+        names, parts = [name], dict[str, str]()
+        while names:
+            formula = formulas.get(part := names.pop(0))
+            if formula is not None:
+                names.extend(sorted(formula.names & metrics.keys()))
+            elif part != name and isinstance(measured := metrics[part], str):
+                parts[part] = measured
+        if not parts:
+            return describe_text(text)
+        causes = (f"{part} is {describe_text(measured)}" for part, measured in parts.items())
+        return f"the text {text!r}, made of texts: {'; '.join(causes)}"
 
     def restored(
         self, values: Mapping[str, Value], metrics: Mapping[str, MetricValue]
@@ -677,12 +802,16 @@ def _measured(
     try:
         values = finder.find(text)
     except AbsentError as error:
-        return Missing(str(error))
+        is_count = metric.take == "count" and isinstance(error, NoValuesError)
+        return 0 if is_count else Missing(str(error))
     if metric.thousands or metric.decimal:
         odd = next((value for value in values if isinstance(value, str)), None)
         if odd is not None:
             return Missing(f"{_shown(odd)} is not a number {_signs(metric)}")
-    return take_value(values, metric.take) if values else 0  # only a count is made of nothing
+    value = take_value(values, metric.take)
+    if metric.column and isinstance(value, Missing) and any(type(v) is str for v in values):
+        return Missing(f"{value.why}; select rows with WHERE")
+    return value
 
 
 def _signs(metric: Metric) -> str:
@@ -754,7 +883,8 @@ def _evaluated(
     try:
         value = value_at(formula, inputs, point=values)
     except ExpressionError as error:
-        hints = ((n, number_hint(inputs[n])) for n in sorted(inputs.keys() & metrics.keys()))
+        measured = sorted(inputs.keys() & metrics.keys())
+        hints = ((n, number_hint(inputs[n]) or clock_hint(inputs[n])) for n in measured)
         causes = [
             error.diagnostics[0].message,
             *(f"{name}: {hint}" for name, hint in hints if hint),

@@ -69,7 +69,7 @@ def fit_rows(columns: Mapping[str, Any], y: str, x: Sequence[str]) -> FitRows:
     """The rows that count; InputError if there are too few for a regression."""
     require_columns(columns, (y, *x))
     table = {name: real_column(columns, name) for name in dict.fromkeys((*x, y))}
-    used = np.logical_and.reduce([np.isfinite(column) for column in table.values()])
+    used = used_rows(table, y, x)
     values = table[y][used]
     greatest = float(np.abs(values).max(initial=0.0))
     unit = math.ldexp(1.0, max(math.frexp(greatest)[1] - 1, -1022))
@@ -80,6 +80,13 @@ def fit_rows(columns: Mapping[str, Any], y: str, x: Sequence[str]) -> FitRows:
             hint=f"a regression needs at least {FEWEST}",
         )
     return rows
+
+
+def used_rows(columns: Mapping[str, Any], y: str, x: Sequence[str]) -> np.ndarray:
+    """Of each row whether a fit of *y* over *x* uses it: all of them are numbers there."""
+    table = (real_column(columns, name) for name in dict.fromkeys((*x, y)))
+    used: np.ndarray = np.logical_and.reduce([np.isfinite(column) for column in table])
+    return used
 
 
 def require_columns(columns: Mapping[str, Any], names: Iterable[str]) -> None:

@@ -28,7 +28,7 @@ from zenturio.experiment import (
 )
 from zenturio.experiment.experiment import as_counted
 from zenturio.experiment.experiment_generator import compared_numbers
-from zenturio.experiment.metrics import Inapplicable, NotNumber
+from zenturio.experiment.metrics import CutNumbers, Inapplicable, NotNumber
 from zenturio.expression import Expression, Value
 from zenturio.record import ExperimentRecord, Repository, StudyDefinition
 from zenturio.record.entities import OUTCOME_STATES, REDACTION_EVENT
@@ -78,6 +78,8 @@ class Extraction:
     """What else changed in the program: the next run begins a new table."""
     reasons: tuple[MissingMetric, ...] = ()
     """Why values are missing, one for each metric."""
+    remarks: tuple[str, ...] = ()
+    """What is likely not meant, though nothing is missing: numbers that a pattern cuts."""
 
 
 def extract(
@@ -128,7 +130,7 @@ def extract(
             repository.remeasure(study, measured, definition)
     missing = sum(reason.count for reason in again.missing)
     counts = count["done"], again.names, again.gone, missing, count["failed"], count["ok"]
-    return Extraction(study, *counts, changes, again.missing)
+    return Extraction(study, *counts, changes, again.missing, tuple(again.remarks))
 
 
 def _stage_parts(application: Application, recorded: Mapping[str, str]) -> dict[str, str]:
@@ -190,6 +192,8 @@ class _Again:
         self.gone = tuple(name for name in extractions if name not in names)
         self._meter = MetricReader(Recipe(tuple(changed)))
         self._judge = MetricReader(Recipe(metrics, numbers=numbers))
+        self._cuts = CutNumbers(changed)
+        self.remarks: list[str] = []
         self._missing: dict[str, Counter[str]] = {}
         """Why values are missing, by metric."""
 
@@ -211,6 +215,7 @@ class _Again:
         files = {artifact.path: artifact.kept for artifact in artifacts}
         evidence = Evidence(logs.stdout, logs.stderr, usage=unchanged, files=files)
         metrics = self._meter.measure(record.values, evidence)
+        self.remarks.extend(self._cuts.see(evidence))
         judged = self._judged(outcome, record.values, metrics)
         for name, value in judged.metrics.items():
             is_asked_for = name in self.names or isinstance(value, NotNumber)

@@ -16,7 +16,15 @@ import numpy as np
 from zenturio.annotate.commands import undeclared_programs
 from zenturio.annotate.model import MEASURED, Annotated, Application, Goal, Metric
 from zenturio.errors import ExpressionError
-from zenturio.experiment import Experiment, MachineKind, MetricValue, Missing, Outcome, Series
+from zenturio.experiment import (
+    Evidence,
+    Experiment,
+    MachineKind,
+    MetricValue,
+    Missing,
+    Outcome,
+    Series,
+)
 from zenturio.experiment.experiment import (
     SUCCEEDED,
     describe_text,
@@ -27,7 +35,7 @@ from zenturio.experiment.experiment import (
     written_failure,
 )
 from zenturio.experiment.identity import file_digest
-from zenturio.experiment.metrics import RegexFinder
+from zenturio.experiment.metrics import CutNumbers, RegexFinder
 from zenturio.expression import Expression, Value
 from zenturio.record import Repository
 from zenturio.regular_expressions import SlowPatternError
@@ -521,6 +529,8 @@ def _is_measurement(metric: Metric) -> bool:
 
 _SAME = 8
 """Points at which all metrics are the same before that is worth a remark."""
+_OUTPUTS = 100
+"""Outputs in which numbers are looked for that a pattern cuts: larger ones may come later."""
 _MATCHES = 10_000
 """Matches of a pattern in one output that are looked at."""
 
@@ -533,18 +543,22 @@ class MetricCheck:
     """
 
     def __init__(self, application: Application) -> None:
-        self._names = _expected_to_change(application)
+        # By the metrics that are to change together: what they were in the first experiment.
+        self._same: dict[tuple[str, ...], tuple[MetricValue | None, ...]] = dict.fromkeys(
+            _expected_to_change(application), ()
+        )
         self._patterns = [metric for metric in application.metrics if _takes_last_match(metric)]
+        streams = [m for m in application.metrics if m.source in ("stdout", "stderr")]
+        self._cuts = CutNumbers(streams)
+        self._outputs = 0
         self._points: set[tuple[Value, ...]] = set()
-        self._first: tuple[MetricValue | None, ...] = ()
         self._seen = 0
-        self._is_over = not self._names
         self._texts = set[str]()
         """Metrics of which it was said that a value is a text."""
 
     def overlook(self) -> None:
         """Some experiments succeeded that it does not see: nothing can be said of all."""
-        self._is_over = True
+        self._same = {}
 
     def see(self, experiment: Experiment, outcome: Outcome) -> Iterator[str]:
         """Take in an experiment that succeeded; yield the remarks on the first output."""
@@ -554,48 +568,66 @@ class MetricCheck:
             # Of an output that was cut nobody knows what its middle holds.
             if log.size == len(log.head) + len(log.tail):
                 yield from _several_meanings(metric, log.head + log.tail)
+        self._outputs += 1
+        if self._outputs <= _OUTPUTS:
+            yield from self._cuts.see(Evidence(outcome.stdout, outcome.stderr))
         for name, value in outcome.metrics.items():
             if type(value) is str and name not in self._texts and number_hint(value):
                 self._texts.add(name)
                 yield f"{name} is {describe_text(value)}"
-        if not self._is_over:
-            values = tuple(outcome.metrics.get(name) for name in self._names)
-            self._first = self._first or values
-            self._seen += 1
-            self._is_over = repr(values) != repr(self._first)  # NaN is not equal to itself
-            if len(self._points) < _SAME:
-                self._points.add(tuple(experiment.values.values()))
+        self._seen += 1
+        for names, first in list(self._same.items()):
+            values = tuple(outcome.metrics.get(name) for name in names)
+            if not first:
+                self._same[names] = values
+            elif repr(values) != repr(first):  # NaN is not equal to itself
+                del self._same[names]
+        if self._same and len(self._points) < _SAME:
+            self._points.add(tuple(experiment.values.values()))
 
     def conclude(self) -> Iterator[str]:
-        """Yield a remark if no metric distinguishes the experiments."""
-        values = [value for value in self._first if isinstance(value, int | float | str)]
-        if not self._is_over and values and len(self._points) >= _SAME:
-            names = ", ".join(self._names[:5])
-            verb = "is" if len(self._names) == 1 else "are"
+        """Yield a remark if no metric of an objective, or none at all, tells experiments apart."""
+        same = [
+            name
+            for names, first in self._same.items()
+            if any(isinstance(value, int | float | str) for value in first)
+            for name in names
+        ]
+        if same and len(self._points) >= _SAME:
+            names = list(dict.fromkeys(same))
+            verb = "is" if len(names) == 1 else "are"
             yield (
-                f"{names} {verb} the same in all {self._seen:,} experiments: does the program read"
-                " what varies? zen diff compares two of them"
+                f"{', '.join(names[:5])} {verb} the same in all {self._seen:,} experiments: does"
+                " the program read what varies? zen diff compares two of them"
             )
 
 
-def _expected_to_change(application: Application) -> list[str]:
-    """The metrics of which at least one differs between points, if the program uses the values.
+def _expected_to_change(application: Application) -> set[tuple[str, ...]]:
+    """Metrics of which at least one differs between points, if the program uses the values.
 
-    Those of the objective, where there is one: others, as a sum that proves the result right, may
+    Those of each objective, where there is one: others, as a sum that proves the result right, may
     well be the same, as may what a VERIFY checks. Times never are.
     """
     formulas = {metric.name: metric.formula for metric in application.metrics}
     measured = [name for name, formula in formulas.items() if formula is None]
     if not application.goals:
         checks = [v.expression for v in application.verifications if v.expression is not None]
-        return [name for name in measured if not any(name in check.names for check in checks)]
+        names = [name for name in measured if not any(name in check.names for check in checks)]
+        return {tuple(names)} - {()}
+    used = [_metrics_used(goal.expression, formulas) for goal in application.goals]
+    groups = {tuple(n for n in measured if n in names) for names in used if not names & _VARYING}
+    return groups - {()}
+
+
+def _metrics_used(expression: Expression, formulas: Mapping[str, Expression | None]) -> set[str]:
+    """Return the names in *expression*, and in the formulas of these."""
     used = set[str]()
-    names = [name for goal in application.goals for name in goal.expression.names]
+    names = list(expression.names)
     while names:
         if (name := names.pop()) not in used:
             used.add(name)
             names.extend(formula.names if (formula := formulas.get(name)) else ())
-    return [] if used & _VARYING else [name for name in measured if name in used]
+    return used
 
 
 def _takes_last_match(metric: Metric) -> bool:
