@@ -715,7 +715,7 @@ class MetricReader:
         if not parts:
             return describe_text(text)
         causes = (f"{part} is {describe_text(measured)}" for part, measured in parts.items())
-        return f"the text {text!r}, made of texts: {'; '.join(causes)}"
+        return f"the text {_shown(text)}, made of texts: {'; '.join(causes)}"
 
     def restored(
         self, values: Mapping[str, Value], metrics: Mapping[str, MetricValue]
