@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from zenturio.annotate.model import Metric
 from zenturio.errors import InputError, Place
 from zenturio.experiment import Evidence, Log, MetricReader, Missing, Recipe, Series
-from zenturio.experiment.experiment import describe_text, missing_reasons, number_hint
+from zenturio.experiment.experiment import missing_reasons
 from zenturio.experiment.metrics import CutNumbers, measure, parse_value, take_value
+from zenturio.experiment.number_texts import describe_text, number_hint
 from zenturio.expression import parse
 from zenturio.space import Space
 

@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import os
 import posixpath
-import re
 import stat
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cache
-from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 from zenturio.errors import InputError
+from zenturio.experiment.number_texts import number_hint
 from zenturio.safe_text import without_escapes
 
 if TYPE_CHECKING:
@@ -509,7 +508,7 @@ _NOISE = (
 )
 _COLOUR = r"\x1b\[[0-9;]*[A-Za-z]"
 _FOLDERS = r"""(^|[^\pL\pN_.])/(?:[^\s:'"<>|,;()/]*/)+"""
-_NAME = re.compile(r"""[^\s:'"<>|,;()/]*""")
+_NAME_ENDS = frozenset(":'\"<>|,;()/")
 _NUMBER = (
     r"(^|[^\pL\pN_])"
     r"(?:0x[0-9a-fA-F]+\b|([0-9a-f]{8,})\b|\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)"
@@ -601,83 +600,6 @@ def missing_reasons(cause: str, metrics: Mapping[str, MetricValue]) -> tuple[str
     return tuple(f"{n}: {value.why}" for n, value in values.items() if isinstance(value, Missing))
 
 
-# Texts that were to be numbers
-
-_MOST_LETTERS = 64
-"""Of a text that may be a number with something around it."""
-_AROUND = re.compile(
-    r"""["'(\[<=~\s]*"""
-    r"(?P<number>[-+]?\d(?:[\d.,'\xa0\u202f]*\d)?(?:[eE][-+]?\d+)?)"
-    # A unit, of bytes, times, shares or what is counted by the second, or a word behind a blank.
-    r"(?P<unit>(?:\s*(?:%|[munpfkKMGTPEµ]?(?:i?[Bb]|bits?|s|Hz|J|W|V|A|flops?|FLOPS?)?(?:/s|ps)?"
-    r"|secs?|seconds?|min|h|hours?|x|°C)|\s+[^\s\d]\S{0,15})?)"
-    r"""[\s"')\]>,;:.]*""",
-    re.ASCII,
-)
-_PLAIN = re.compile(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?", re.ASCII)
-_GROUPED = re.compile(
-    r"[-+]?\d{1,3}(?P<sign>[,'\xa0\u202f])\d{3}((?P=sign)\d{3})*(\.\d+)?", re.ASCII
-)
-_GROUPED_BY_POINTS = re.compile(r"[-+]?\d{1,3}(?:(?:\.\d{3})+,\d+|(?:\.\d{3}){2,})", re.ASCII)
-_DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+(?:[eE][-+]?\d+)?", re.ASCII)
-
-
-def number_hint(value: object) -> str:
-    """Return how to read a text that is a number with something around it; nothing for others."""
-    if not isinstance(value, str) or len(value) > _MOST_LETTERS:
-        return ""
-    match = _AROUND.fullmatch(value)
-    if match is None:
-        return ""
-    number = match["number"]
-    if _PLAIN.fullmatch(number):
-        if number != value:
-            digits = r"(\d+)" if number.isdecimal() else r"([-+.\deE]*\d)"
-            unit = ", if all have the same unit" if match["unit"].strip() else ""
-            return f"capture the number alone, such as {digits}{unit}"
-        if isfinite(float(number)):
-            return 'it is in quotes; write it without, or add DECIMAL "." to the METRIC'
-        return ""
-    if grouped := _GROUPED.fullmatch(number):
-        digits, signs = rf"([\d.{grouped['sign']}]*\d)", f'THOUSANDS "{grouped["sign"]}"'
-    elif _GROUPED_BY_POINTS.fullmatch(number):
-        digits, signs = r"([\d.,]*\d)", 'THOUSANDS "." DECIMAL ","'
-    elif _DECIMAL_COMMA.fullmatch(number):
-        digits, signs = r"(-?[\d,]*\d)", 'DECIMAL ","'
-    else:  # a version, an address
-        return ""
-    hint = f"add {signs} to the METRIC"
-    if grouped and _DECIMAL_COMMA.fullmatch(number):
-        hint += ', or DECIMAL "," if the comma is a decimal one'
-    return hint if number == value else f"capture {digits} and {hint}"
-
-
-_CLOCK = re.compile(r"\s*[-+]?\d+(?P<minutes>:[0-5]?\d)?:[0-5]\d(?:\.\d*)?\s*", re.ASCII)
-
-
-def clock_hint(value: object) -> str:
-    """Return how to read a clock time as a number of seconds; nothing for other texts."""
-    match = _CLOCK.fullmatch(value) if isinstance(value, str) else None
-    if match is None:
-        return ""
-    parts, total = r"(\d+):[\d.]+ for minutes m and \d+:([\d.]+) for seconds s", "60 * m + s"
-    if match["minutes"]:
-        parts = r"(\d+):\d+:[\d.]+ for hours h, \d+:(\d+):[\d.]+ for minutes m"
-        parts += r" and \d+:\d+:([\d.]+) for seconds s"
-        total = "3600 * h + 60 * m + s"
-    return f"this is a clock time; capture {parts}, each in its own METRIC, and write := {total}"
-
-
-def describe_text(text: str) -> str:
-    """Return what stands where a number is needed, and how to capture a number."""
-    shown = repr(text if len(text) <= _MOST_LETTERS else text[: _MOST_LETTERS - 3] + "...")
-    hint = number_hint(text) or clock_hint(text)
-    if not hint and text[:1].isdigit():  # (\d+) would be the beginning of something else
-        hint = "the pattern must capture one whole number, and nothing else"
-    hint = hint or r"capture a number, such as (\d+) or ([-+.\deE]+)"
-    return f"the text {shown}, not a number: {hint}"
-
-
 def _text(log: Log) -> str:
     return (log.tail or log.head)[-_SEARCHED:].decode("utf-8", "backslashreplace")
 
@@ -739,8 +661,8 @@ def _without_folders(line: str) -> str:
 
 
 def _name_at(line: str, start: int) -> str:
-    match = _NAME.match(line, start)
-    return match[0] if match else ""
+    ends = (at for at in range(start, len(line)) if line[at] in _NAME_ENDS or line[at].isspace())
+    return line[start : next(ends, len(line))]
 
 
 def _hidden(number: Any) -> str:

@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import math
-import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,12 +25,17 @@ from zenturio.experiment.experiment import (
     Missing,
     Recipe,
     Series,
-    clock_hint,
-    describe_text,
-    number_hint,
     value_at,
 )
 from zenturio.experiment.inside import OutsideError, read_inside
+from zenturio.experiment.number_texts import (
+    clock_hint,
+    describe_text,
+    is_written_with,
+    longer_number,
+    number_hint,
+    with_group,
+)
 from zenturio.regular_expressions import Match, SlowPatternError, compile_bytes_pattern
 
 if TYPE_CHECKING:
@@ -82,20 +86,14 @@ def _reader(metric: Metric) -> Callable[[bytes], Value]:
     """Return what reads a value of *metric*: `parse_value` unless signs of numbers are declared."""
     if not metric.thousands and not metric.decimal:
         return parse_value
-    thousands, decimal = re.escape(metric.thousands), re.escape(metric.decimal or ".")
-    # Groups of two digits before the last one: 12,34,567 in India.
-    whole = rf"\d{{1,3}}(?:{thousands}\d{{2,3}})*{thousands}\d{{3}}|\d+" if thousands else r"\d+"
-    shape = re.compile(
-        rf"[-+]?(?:{whole})?(?:{decimal}\d*)?(?:[eEdD][-+]?\d+)?|[-+]?(?:nan|inf(?:inity)?)",
-        re.IGNORECASE,
-    )
+    thousands, decimal = metric.thousands, metric.decimal or "."
 
     def read(raw: bytes) -> Value:
         text = raw.decode("utf-8", "surrogateescape").strip()
-        if shape.fullmatch(text) is None:
+        if not is_written_with(text, thousands, decimal):
             return text
-        plain = text.replace(metric.thousands, "") if metric.thousands else text
-        return parse_value(plain.replace(metric.decimal or ".", ".").encode())
+        plain = text.replace(thousands, "") if thousands else text
+        return parse_value(plain.replace(decimal, ".").encode())
 
     return read
 
@@ -233,16 +231,6 @@ class MetricFinder(Protocol):
 
 _MOST_MATCHES = 10_000
 """Matches in one output whose captured texts are looked at."""
-_NEAR = 64
-"""Bytes beside a captured number that may belong to it."""
-_BEGINS_NUMBER = re.compile(rb"[-+]?\d+(?:[,']\d{3})*(?:\.\d*)?")
-_BEFORE = re.compile(rb"(?<![\d.,:'])\d[\d.,:']*\Z")
-_GOES_ON = re.compile(
-    rb"(?:\d|(?:[,']|\xc2\xa0|\xe2\x80\xaf)(?=\d{3}(?!\d))|\.(?=\d)|:(?=\d\d(?!\d))"
-    rb"|[eE](?=[-+]?\d+(?!\w))|[dD](?=[-+]\d)|(?<=[eEdD])[-+](?=\d))+"
-)
-"""The rest of a number: more digits, thousands, a fraction, an exponent, or a clock time."""
-_DECIMAL_COMMA = re.compile(rb"[-+]?\d+,(?!\d{3}$)\d+")
 
 
 def _is_one_number(whole: bytes) -> bool:
@@ -317,18 +305,11 @@ class RegexFinder:
 
     def _longer_number(self, content: bytes, match: Match) -> tuple[str, str] | None:
         (start, end), raw = match.span(self._group), match.group(self._group)
-        if not _BEGINS_NUMBER.fullmatch(raw):
-            return None
-        before = behind = b""
-        if start == match.start() and (
-            found := _BEFORE.search(content[max(start - _NEAR, 0) : start])
-        ):
-            before = found[0]
-        if end == match.end() and (found := _GOES_ON.match(content[end : end + _NEAR])):
-            behind = found[0]
-        whole = before + raw + behind
-        # A list of numbers has commas as a decimal number has: 2,5.
-        if whole == raw or not _is_one_number(whole) or _DECIMAL_COMMA.fullmatch(whole):
+        # What the pattern itself matches beside the group is not cut off.
+        whole = longer_number(
+            content, start, end, before=start == match.start(), behind=end == match.end()
+        )
+        if whole is None or not _is_one_number(whole):
             return None
         return raw.decode("latin-1"), whole.decode("utf-8", "replace")
 
@@ -385,9 +366,6 @@ class CutNumbers:
                 yield f"{metric.name} is {part}, a part of {whole!r}: {_cure_of_cut(metric, whole)}"
 
 
-_SIMPLE_GROUP = re.compile(r"(?<!\\)\((?!\?)[^()]*\)")
-
-
 def _cure_of_cut(metric: Metric, whole: str) -> str:
     """Return what to write, so that *metric* is all of the number *whole*."""
     if hint := clock_hint(whole):
@@ -401,9 +379,7 @@ def _cure_of_cut(metric: Metric, whole: str) -> str:
         signs = "".join(sorted({sign for sign in whole if not sign.isalnum() and sign not in "+-"}))
         group = rf"([\d{signs}]*\d)"
         clause = "" if metric.thousands or metric.decimal else f", and {number_hint(whole)}"
-    is_simple = pattern.count("(") == 1 and _SIMPLE_GROUP.search(pattern)
-    pattern = _SIMPLE_GROUP.sub(lambda _: group, pattern) if is_simple else group
-    return f"write {pattern}{clause}"
+    return f"write {with_group(pattern, group)}{clause}"
 
 
 class SizeFinder:

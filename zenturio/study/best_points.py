@@ -31,9 +31,9 @@ from zenturio.experiment.aggregates import (
 from zenturio.experiment.experiment import (
     UNKNOWN_KIND,
     MachineKind,
-    describe_text,
     machine_notes,
 )
+from zenturio.experiment.number_texts import describe_text
 from zenturio.expression import Expression, Value, parse
 from zenturio.expression.syntax_tree import Name
 from zenturio.record import SEED_KIND, ExperimentState, Repository

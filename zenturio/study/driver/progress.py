@@ -27,15 +27,14 @@ from zenturio.experiment import (
 )
 from zenturio.experiment.experiment import (
     SUCCEEDED,
-    describe_text,
     log_end,
     missing_names,
     missing_reasons,
-    number_hint,
     written_failure,
 )
 from zenturio.experiment.identity import file_digest
 from zenturio.experiment.metrics import CutNumbers, RegexFinder
+from zenturio.experiment.number_texts import describe_text, number_hint
 from zenturio.expression import Expression, Value
 from zenturio.record import Repository
 from zenturio.regular_expressions import SlowPatternError
@@ -602,7 +601,7 @@ class MetricCheck:
             )
 
 
-def _expected_to_change(application: Application) -> set[tuple[str, ...]]:
+def _expected_to_change(application: Application) -> list[tuple[str, ...]]:
     """Metrics of which at least one differs between points, if the program uses the values.
 
     Those of each objective, where there is one: others, as a sum that proves the result right, may
@@ -613,10 +612,10 @@ def _expected_to_change(application: Application) -> set[tuple[str, ...]]:
     if not application.goals:
         checks = [v.expression for v in application.verifications if v.expression is not None]
         names = [name for name in measured if not any(name in check.names for check in checks)]
-        return {tuple(names)} - {()}
+        return [tuple(names)] if names else []
     used = [_metrics_used(goal.expression, formulas) for goal in application.goals]
-    groups = {tuple(n for n in measured if n in names) for names in used if not names & _VARYING}
-    return groups - {()}
+    groups = (tuple(n for n in measured if n in names) for names in used if not names & _VARYING)
+    return [names for names in groups if names]
 
 
 def _metrics_used(expression: Expression, formulas: Mapping[str, Expression | None]) -> set[str]:
