@@ -57,6 +57,7 @@ NEIGHBOURS = {
         "query/test_comparison.py",
         "query/test_defined_aggregates.py",
         "query/test_doubts.py",
+        "query/test_formula_twins.py",
         "study/test_best_intervals.py",
         "study/test_uses.py",
     ],

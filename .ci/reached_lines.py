@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -63,18 +63,22 @@ class Reached:
         return candidates
 
     def _naming(self, path: Path, line: int) -> set[str]:
-        """The tests that reach a line with a name that this line assigns, in any module."""
+        """The tests that reach a line with a name that this line assigns, in any module.
+
+        So are those that have the name themselves: a dataclass writes constructors without lines.
+        """
         assigned = _assigned(ROOT / path, line)
         if not assigned:
             return set()
         name = re.compile(rf"\b({'|'.join(assigned)})\b")
-        return {
+        reaching = {
             test
             for module, tests_by_line in self.lines.items()
             for number, text in enumerate((ROOT / module).read_text().splitlines(), 1)
             if name.search(text)
             for test in tests_by_line.get(number, ())
         }
+        return reaching | {test for test in self.seconds if name.search(_text_of(test))}
 
     def seconds_of(self, tests: Iterable[str]) -> float:
         return sum(self.seconds.get(test, 0.0) for test in tests)
@@ -96,6 +100,23 @@ class Reached:
             for line, tests in tests_by_line.items():
                 merged[line] = [*merged.get(line, ()), *tests]
         return Reached(lines, {**self.seconds, **other.seconds})
+
+
+def _text_of(test: str) -> str:
+    name = test.partition("[")[0]
+    return _functions(ROOT / name.partition("::")[0]).get(name.rpartition("::")[2], "")
+
+
+@lru_cache
+def _functions(path: Path) -> dict[str, str]:
+    """The text of each function of a test file, by its name."""
+    source = path.read_text() if path.exists() else ""
+    lines = source.splitlines()
+    return {
+        node.name: "\n".join(lines[node.lineno - 1 : node.end_lineno])
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.FunctionDef)
+    }
 
 
 def _assigned(path: Path, line: int) -> set[str]:

@@ -136,6 +136,13 @@ def test_a_constant_is_judged_by_tests_that_reach_its_name(reached_lines, monkey
     reach = reached_lines.Reached(lines, {})
     assert reach.chosen(Path("a.py"), 2) == ["g"]
     assert reach.chosen(Path("a.py"), 4) == ["f"], "nobody names it: tests of that file"
+    (tmp_path / "t.py").write_text(
+        "class T:\n    def test_c(self):\n        assert C(3).OTHER == 4\n"
+    )
+    reach = reached_lines.Reached(lines, {"t.py::T::test_c[1]": 0.1, "t.py::test_d": 0.1})
+    assert reach.chosen(Path("a.py"), 4) == ["t.py::T::test_c[1]"], (
+        "it names it and reaches no line"
+    )
 
 
 def test_tests_on_a_server_are_among_those_that_judge_a_line(reached_lines, monkeypatch):

@@ -117,6 +117,10 @@ def test_the_end_of_a_log_is_that_of_stderr_if_it_says_anything():
     )
     shown = "line 11: Syntax Error (f)\n...\nunknown f\nunknown f\nline 99: error: too many"
     assert log_end(Log(compiled), out, 5) == ("stderr", shown)
+    # Of four lines two are left for the last ones; of three the last ones alone are shown.
+    first, _, last = shown.split("\n", 2)[0], *shown.rsplit("\n", 1)
+    assert log_end(Log(compiled), out, 4) == ("stderr", f"{first}\n...\nunknown f\n{last}")
+    assert log_end(Log(compiled), out, 3) == ("stderr", f"unknown f\nunknown f\n{last}")
     assert log_end(Log(b"error: a\nb\nc"), out, 5) == ("stderr", "error: a\nb\nc")
     coloured = Log(b"\x1b[0;31m  ***  \x1b[1mat top\x1b[0m \x1b]0;title\x07end\x1b[K")
     assert log_end(coloured, out, 5) == ("stderr", "  ***  at top end")

@@ -15,7 +15,7 @@ from zenturio.annotate.model import Metric
 from zenturio.errors import InputError, Place
 from zenturio.experiment import Evidence, Log, MetricReader, Missing, Recipe, Series
 from zenturio.experiment.experiment import missing_reasons
-from zenturio.experiment.metrics import CutNumbers, measure, parse_value, take_value
+from zenturio.experiment.metrics import CutNumbers, RegexFinder, measure, parse_value, take_value
 from zenturio.experiment.number_texts import describe_text, number_hint
 from zenturio.expression import parse
 from zenturio.space import Space
@@ -382,8 +382,9 @@ def test_a_column_of_empty_cells_holds_nothing():
 def test_of_a_wide_table_the_first_names_are_shown():
     for count, end in ((8, "c7"), (9, "c7, ...")):
         header = ",".join(f"c{n}" for n in range(count))
-        why = found(Metric("x", "stdout", column="t"), f"{header}\n").why
-        assert why.endswith(f"there is {', '.join(f'c{n}' for n in range(7))}, {end}")
+        for column, rows in (("t", None), ("c0", parse("t > 1"))):
+            why = found(Metric("x", "stdout", column=column, rows=rows), f"{header}\n").why
+            assert why.endswith(f"there is {', '.join(f'c{n}' for n in range(7))}, {end}")
 
 
 def test_empty_cells_are_no_values():
@@ -683,6 +684,13 @@ def test_a_condition_on_a_column_that_is_not_there_is_missing():
     metric = Metric("x", "stdout", column="time", rows=parse("speed > 1"))
     why = "no column is named speed in stdout (5 lines): there is name, n, time"
     assert found(metric, TABLE) == Missing(why)
+
+
+def test_what_stands_before_a_match_in_its_line_is_told_with_it():
+    finder = RegexFinder(Metric("x", "stdout", regex=r"= (\d+)"))
+    assert list(finder.matches_in_lines(b"a = 1, b = 2\nstep 3\nc = 4")) == [
+        (b"a ", b"1"), (b"a = 1, b ", b"2"), (b"c ", b"4")
+    ]  # fmt: skip
 
 
 def test_the_size_of_a_source_is_its_bytes(tmp_path):

@@ -49,6 +49,12 @@ def test_names_of_an_experiment_beside_its_digest_do_not_tell_it_apart():
     assert repr(named) == repr(experiment())
 
 
+def test_what_was_asked_of_a_file_before_does_not_tell_it_apart():
+    file = ExperimentFile("a", 0o644, b"x")
+    assert file == ExperimentFile("a", 0o644, b"x", size=1, stamp=b"stamp")
+    assert file != ExperimentFile("a", 0o755, b"x")
+
+
 def test_an_experiment_may_be_known_by_its_former_digest():
     assert experiment().digests == (DIGEST,)
     assert experiment(former=FORMER).digests == (DIGEST, FORMER)

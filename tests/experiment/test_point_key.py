@@ -75,6 +75,23 @@ def test_more_values_leave_program_and_keys_and_another_text_is_another_program(
     )
 
 
+def test_the_keys_of_a_block_are_those_of_its_experiments(tmp_path):
+    conditional = (
+        STUDY + "# ZEN$ PARAM m = { 4, 5 } WHEN N > 1\n# ZEN$ PARAM k = { 6 } WHEN N > 2\n"
+    )
+    for text in (STUDY, conditional):
+        (tmp_path / "a.sh").write_text(text)
+        generator = ExperimentGenerator(scan(tmp_path / "a.sh"))
+        for block in generator._space.blocks(2):
+            for repeat in (1, 2):
+                first, second = generator.keys(block, repeat)
+                found = [
+                    a.tobytes()[::-1] + b.tobytes()[::-1]
+                    for a, b in zip(first, second, strict=True)
+                ]
+                assert found == [generator.experiment(p, repeat).key for p in block.points]
+
+
 def test_two_parameters_that_change_places_are_another_program(tmp_path):
     text = (
         '# ZEN$ RUN "sh a.sh"\n# ZEN$ SUBSTITUTE A = { 1, 2 }\n'

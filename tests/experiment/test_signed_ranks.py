@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 from zenturio.experiment.signed_ranks import (
     EXACT_BLOCKS,
     BlockPlan,
+    Interval,
     decide_in_looks,
     expected_half_width,
     fewest_blocks,
     hodges_lehmann,
+    is_clear,
     signed_rank_level,
     signed_rank_quantile,
 )
@@ -184,3 +186,20 @@ def test_no_sum_of_ranks_is_below_zero_and_one_choice_of_signs_gives_zero():
     for blocks in (1, 3, 10):
         assert signed_rank_level(blocks, -1) == 0.0
         assert signed_rank_level(blocks, 0) == pytest.approx(0.5**blocks)
+
+
+def test_without_differences_there_is_no_estimate_and_nothing_is_decided():
+    value, blocks, _, is_decided = decide_in_looks({}, BlockPlan(), 0.05, differs, reached=50)
+    assert math.isnan(value.value)
+    assert (value.interval, blocks, is_decided) == (None, 0, False)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "clear"),
+    [
+        (0.1, 0.2, True), (-0.2, -0.1, True), (-0.05, 0.05, True), (-0.02, 0.01, True),
+        (-0.06, 0.05, False), (-0.05, 0.06, False), (0.0, 0.2, False), (-0.2, 0.0, False),
+    ],
+)  # fmt: skip
+def test_an_interval_is_clear_on_one_side_of_zero_or_within_the_margin(low, high, clear):
+    assert is_clear(Interval(low, high), 0.05) is clear

@@ -24,6 +24,7 @@ from zenturio.space import (
     logarithmic,
     typed,
 )
+from zenturio.space import domain as set_domains
 from zenturio.space.domain import MAX_LISTED, ArithmeticRange, Elements
 from zenturio.space.parameter import Concatenation
 
@@ -142,6 +143,15 @@ WRONG = [
     (lambda: zen.Space(n=[None]), "n: None cannot be an element"),
     (lambda: zen.Space(n=[float("nan")]), "n: nan cannot be an element"),
 ]
+
+
+def test_a_set_may_have_the_most_elements_and_no_more(monkeypatch):
+    monkeypatch.setattr(set_domains, "MAX_ELEMENTS", 5)
+    assert geometric_texts("1", "16", "2").size == linear(0, 1, 5).size == 5
+    with pytest.raises(SpaceError, match="more than 5 elements"):
+        geometric_texts("1", "32", "2")
+    with pytest.raises(SpaceError, match="from 1 to 5 elements, not 6"):
+        linear(0, 1, 6)
 
 
 @pytest.mark.parametrize("number", range(len(WRONG)))
@@ -352,6 +362,8 @@ def test_a_concatenation_is_listed_compared_or_followed_by_its_size(monkeypatch)
         assert list(made.texts()) == [f"1{n}" for n in range(1, last + 1)]
         assert made.values().tolist() == [int(f"1{n}") for n in range(1, last + 1)]
     assert kinds == {3: Elements, 4: Elements, 10: Elements, 11: Concatenation}
+    of_texts = [type(concatenation(["a", arithmetic("1", last)])) for last in ("3", "4")]
+    assert of_texts == [Elements, Concatenation]
     large = concatenation(["1", arithmetic("1", "11")])
     assert [large.position(large.value(at)) for at in range(11)] == list(range(11))
     assert typed(large, "int") is large

@@ -11,6 +11,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
+import scipy.stats
 
 import zenturio as zen
 from zenturio.errors import ExpressionError, NotFoundError, Passage, Place, SpaceError
@@ -25,9 +26,11 @@ from zenturio.space import (
     elements,
     join,
 )
+from zenturio.space.code_table import Choices
+from zenturio.space.column_join import BindStep, FilterStep, JoinPlan, JoinStatistics, _cost
 from zenturio.space.domain import DIGITS, WIDEST
 from zenturio.space.domain import number as read_number
-from zenturio.space.space import fingerprint, space_as_json, space_from_json
+from zenturio.space.space import _lower_bound, fingerprint, space_as_json, space_from_json
 
 
 def matrix():
@@ -115,6 +118,53 @@ def test_whole_bounds_count_as_integers_and_an_empty_range_has_no_points():
     assert [tuple(point.values()) for point in space] == [(2, 1), (5, 1), (5, 2)]
     assert space.columns()["m"].dtype == np.int64
     assert zen.Space(n=[2, 4], m=zen.span("n / 2", 2)).size == 3
+
+
+def test_a_range_between_equal_bounds_has_one_element_whichever_way_it_goes():
+    for stride in (1, -1):
+        points = zen.Space(n=[3], m=zen.span("n", 3, stride))
+        assert [dict(point) for point in points] == [{"n": 3, "m": 3}]
+    geometric = Dependent("3", parse("n"), "0.5", geometric=True)
+    assert [point["m"] for point in zen.Space(n=[3], m=geometric)] == [3]
+
+
+def test_a_dependent_geometric_range_of_negative_numbers_grows_away_from_zero():
+    for first, factor, expected in (
+        ("-1", "2", {-4: [-1, -2, -4], -8: [-1, -2, -4, -8]}),
+        ("-8", "0.5", {-4: [-8, -4], -8: [-8]}),
+    ):
+        domain = Dependent(first, parse("n"), factor, geometric=True)
+        space = zen.Space(n=[-4, -8], m=domain)
+        values = {n: [point["m"] for point in space if point["n"] == n] for n in (-4, -8)}
+        assert values == expected
+
+
+def test_choices_without_starts_are_the_same_for_all_rows():
+    rows, places = np.zeros(2, dtype=np.int64), np.array([0, 2])
+    for codes in (range(3, 6), np.array([3, 4, 5], dtype=np.uint8)):
+        choices = Choices(codes)
+        assert choices.at(rows, places).tolist() == [3, 5]
+        assert [choices.rank(0, code) for code in (2, 3, 5, 6)] == [None, 0, 2, None]
+
+
+def test_a_plan_of_a_join_costs_the_rows_that_it_makes():
+    (part,) = zen.Space(a=range(1, 5), b=range(1, 6)).where("a + b > 2")._parts
+    facts = JoinStatistics(part)
+    (pair,) = facts.rules
+    plans = {
+        (BindStep("a"), BindStep("b", pair)): 4 + 19,
+        (BindStep("a"), BindStep("b"), FilterStep(pair)): 4 + 20 + 20,
+        (BindStep("b"), BindStep("a")): 5 + 3 * 20,  # a comes before b: b is copied
+    }
+    costs = {steps: _cost(facts, JoinPlan(steps)) for steps in plans}
+    assert costs == pytest.approx(plans)
+
+
+def test_the_least_likely_share_of_valid_points_is_that_of_wilson():
+    for accepted, tried in ((0, 10), (3, 10), (10, 10), (50, 20_000)):
+        test = scipy.stats.binomtest(accepted, tried, alternative="greater")
+        low = test.proportion_ci(0.999, method="wilson").low
+        assert _lower_bound(accepted, tried) == pytest.approx(low, rel=1e-3, abs=1e-12)
 
 
 def test_a_fractional_start_is_an_error_with_its_hint():

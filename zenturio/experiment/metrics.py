@@ -530,9 +530,7 @@ class CsvFinder:
         # A name of the header counts before a column's number.
         positions = {**numbered, **(header if first else {})}
         for name in self._rows.names - positions.keys():
-            shown = (
-                ", ".join(cell.strip() for cell in top[:8]) if first else f"c1 to c{len(numbered)}"
-            )
+            shown = _first_names(top) if first else f"c1 to c{len(numbered)}"
             raise AbsentError(f"no column is named {name} in {text}: there is {shown}")
         columns = {name: positions[name] for name in self._rows.names}
         return (row for row in islice(rows, first, None) if self._holds(row, columns))
@@ -556,7 +554,7 @@ class CsvFinder:
         if self._column in header and not self._column.isdecimal():
             return header.index(self._column), 1
         if not number.isdecimal() or number == "0":
-            shown = ", ".join(header[:8]) + (", ..." if len(header) > 8 else "")
+            shown = _first_names(header)
             raise AbsentError(f"no column is named {self._column} in {text}: there is {shown}")
         at = int(number) - 1
         if at >= max(map(len, rows)):
@@ -575,6 +573,10 @@ class CsvFinder:
 
     def _is_text(self, cell: str) -> bool:
         return isinstance(self._read(cell.encode("utf-8", "surrogateescape")), str)
+
+
+def _first_names(header: list[str]) -> str:
+    return ", ".join(cell.strip() for cell in header[:8]) + (", ..." if len(header) > 8 else "")
 
 
 class _TableRows:
