@@ -257,6 +257,9 @@ def test_a_backup_of_a_server_is_restored_into_an_empty_database(postgres, tmp_p
         backup = maintenance.backup(urls[0], tmp_path / "copy")
         with pytest.raises(InputError, match="has a database of zenturio already"):
             maintenance.restore(backup, urls[0])
+        (tmp_path / "text").write_text("no archive")
+        with pytest.raises(RecordError, match=r"pg_restore into .*found_again.* failed: .*archive"):
+            maintenance.restore(tmp_path / "text", urls[1])
         maintenance.restore(backup, urls[1])
         assert repr(contents(urls[1])) == repr(contents(urls[0]))
         with psycopg.connect(urls[1]) as connection:

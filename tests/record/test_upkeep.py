@@ -100,6 +100,9 @@ def test_the_newest_copies_are_kept_and_nothing_else_is_removed(tmp_path):
     assert kept.removed == tuple(copies[:2])
     assert sorted(mine.parent.iterdir()) == sorted([copies[2], kept.copy, mine])
     oracle.holds(str(kept.copy), 5)
+    last = maintenance.rotate(url, 1)
+    assert last.removed == (copies[2], kept.copy)
+    assert sorted(mine.parent.iterdir()) == sorted([last.copy, mine])
     with pytest.raises(InputError, match="cannot keep 0 copies"):
         maintenance.rotate(url, 0)
 

@@ -148,6 +148,7 @@ WRONG = [
 def test_a_set_may_have_the_most_elements_and_no_more(monkeypatch):
     monkeypatch.setattr(set_domains, "MAX_ELEMENTS", 5)
     assert geometric_texts("1", "16", "2").size == linear(0, 1, 5).size == 5
+    assert linear(3, 3, 1).size == 1
     with pytest.raises(SpaceError, match="more than 5 elements"):
         geometric_texts("1", "32", "2")
     with pytest.raises(SpaceError, match="from 1 to 5 elements, not 6"):

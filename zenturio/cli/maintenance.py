@@ -7,7 +7,7 @@ import typer
 
 from zenturio.cli import output, safe_streams
 from zenturio.cli.options import Database, Json
-from zenturio.quantities import iso_time, utc_time
+from zenturio.quantities import amount, iso_time, utc_time
 
 if TYPE_CHECKING:
     from zenturio.record.database_roles import Team
@@ -232,11 +232,10 @@ def salvage(
         ("table", "rows saved"), [(n, f"{c:,}") for n, c in saved.rows.items()], right="lr"
     )
     if saved.pages or saved.unreadable:
-        typer.echo(
-            f"\n{saved.pages:,} pages are unreadable, and {saved.unreadable:,} rows of other pages"
-        )
-    noun = "experiment" if saved.waiting == 1 else "experiments"
-    typer.echo(f"\nthe next zen run repeats {saved.waiting:,} {noun}; new database: {target}")
+        pages, rows = amount(saved.pages, "page"), amount(saved.unreadable, "row")
+        typer.echo(f"\n{pages} and {rows} of other pages could not be read")
+    waiting = amount(saved.waiting, "experiment")
+    typer.echo(f"\nthe next zen run repeats {waiting}; new database: {target}")
 
 
 def grant(
@@ -472,7 +471,7 @@ def _read(secret: str | None, from_file: Path | None) -> str:
 def _lines(result: "RedactResult", *, really: bool, backups: bool) -> list[str]:
     did = "redacted" if really else "would redact"
     lines = [
-        f"{did} {count:,} {'row' if count == 1 else 'rows'} of {table}"
+        f"{did} {amount(count, 'row')} of {table}"
         for table, count in result.repository.tables.items()
     ]
     lines += [f"{did} an artifact: {path}" for path in result.repository.artifacts]
