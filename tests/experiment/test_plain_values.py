@@ -15,6 +15,7 @@ from zenturio.experiment import (
 from zenturio.experiment.experiment import (
     Build,
     ExperimentValues,
+    FileList,
     ProgramIdentity,
     empty_folder,
     link_to,
@@ -53,6 +54,12 @@ def test_what_was_asked_of_a_file_before_does_not_tell_it_apart():
     file = ExperimentFile("a", 0o644, b"x")
     assert file == ExperimentFile("a", 0o644, b"x", size=1, stamp=b"stamp")
     assert file != ExperimentFile("a", 0o755, b"x")
+
+
+def test_equal_lists_of_files_have_one_hash_wherever_their_files_come_from():
+    one, other = ExperimentFile("a", 0o644, b"x"), ExperimentFile("b", 0o644, b"y")
+    assert {FileList([one], [other]), FileList((one,), (other,))} == {FileList([one], [other])}
+    assert FileList([one], [other]) != FileList([one], [one])
 
 
 def test_an_experiment_may_be_known_by_its_former_digest():

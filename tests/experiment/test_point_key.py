@@ -1,5 +1,6 @@
 """The key of a point: other texts, another key, whatever the order of the names."""
 
+import json
 from hashlib import blake2b
 
 from hypothesis import given
@@ -90,6 +91,14 @@ def test_the_keys_of_a_block_are_those_of_its_experiments(tmp_path):
                     for a, b in zip(first, second, strict=True)
                 ]
                 assert found == [generator.experiment(p, repeat).key for p in block.points]
+
+
+def test_recorded_parts_of_a_program_stand_in_the_order_of_their_names(tmp_path):
+    text = '# ZEN$ RUN "sh a.sh"\n# ZEN$ ENV Z = { 1 }\n# ZEN$ ENV A = { 2 }\n'
+    (each,) = experiments(tmp_path, text)
+    document = json.loads(each.program.document())
+    assert list(document) == sorted(document)
+    assert list(document["environment"]) == ["A", "Z"]
 
 
 def test_two_parameters_that_change_places_are_another_program(tmp_path):
