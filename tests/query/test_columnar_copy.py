@@ -20,7 +20,9 @@ from zenturio.experiment.experiment import HostConditions
 from zenturio.expression import parse
 from zenturio.log_setup import work_progress
 from zenturio.query import compare_studies, results, study_frame
-from zenturio.query.frames import group_frame, run_frame, varying_parameters
+from zenturio.query.catalog import SnapshotReader
+from zenturio.query.frames import group_frame, varying_parameters
+from zenturio.query.interleaved_pairs import copied_runs
 from zenturio.query.listing import query_listing
 from zenturio.query.study_table import TableQuery, open_table
 from zenturio.record import columnar_copy
@@ -193,11 +195,50 @@ def test_comparisons_by_the_copy_are_those_of_the_database(repository, seed):
         def ask(studies=studies, options=options):
             return compare_studies(repository, *studies, "wtime", outside=True, **options)
 
-        assert run_frame(
+        assert copied_runs(
             repository, "s", "wtime", where=None, rows=NEWEST, outside=True, is_paired=True
         ) is not None  # fmt: skip
         assert repr(ask()) == repr(without_copy(ask))
         assert any(pair.blocks for pair in ask().pairs) == (studies == ("s", "s"))
+
+
+def rows_read_by(ask, monkeypatch):
+    """How many rows of the database became objects of Python."""
+    counts = []
+
+    def counted(rows):
+        counts.append(len(rows))
+        return rows
+
+    fetch, batches = SnapshotReader.fetch, SnapshotReader.batches
+    with monkeypatch.context() as patch:
+        patch.setattr(SnapshotReader, "fetch", lambda *values: counted(fetch(*values)))
+        patch.setattr(SnapshotReader, "batches", lambda *values: map(counted, batches(*values)))
+        ask()
+    return sum(counts)
+
+
+@pytest.mark.parametrize(
+    "repository", ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)], indirect=True
+)
+def test_a_comparison_reads_of_the_database_only_conditions_that_there_are(repository, monkeypatch):
+    rows = [{**row, "conditions": None} for row in compared_rows(4)]
+    some = [row | {"conditions": HostConditions(slots=1)} for row in rows[:60]] + rows[60:]
+    for name, runs in (("s", rows), ("t", some)):
+        fill(repository, name, {"n": "int", "version": "str"}, {"wtime": "real s"}, runs)
+        assert repository.columnar_copy(name) is not None
+    sides = ('version == "old"', 'version == "new"')
+
+    def rows_read(*studies, **options):
+        def ask():
+            compare_studies(repository, *studies, "wtime", outside=True, **options)
+
+        return rows_read_by(ask, monkeypatch)
+
+    few = rows_read("s", "s", where=sides)
+    assert few < len(rows) / 2
+    assert rows_read("t", "t", where=sides) == few + 2 * 60
+    assert rows_read("s", "t", on=["n"]) < few + 60 + 20
 
 
 def test_frames_of_the_copy_are_those_of_the_database(study):

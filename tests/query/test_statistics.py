@@ -12,6 +12,7 @@ from zenturio.query.statistics import (
     half_width,
     mean,
     mean_interval,
+    median,
     student,
 )
 
@@ -59,3 +60,18 @@ def test_an_interval_of_the_mean_holds_it_as_often_as_promised():
         sample = random.normal(10, 3, 5)
         held += abs(sample.mean() - 10) <= half_width(sample)
     assert 0.935 <= held / 2000 <= 0.965
+
+
+@pytest.mark.parametrize("count", [1_000, 1_001, 2_500])
+@pytest.mark.parametrize("values", ["reals", "zeros of both signs", "two", "with NaN", "huge"])
+def test_the_median_of_a_long_array_is_that_of_its_list(values, count):
+    chance = np.random.default_rng(count)
+    numbers = {
+        "reals": chance.normal(size=count),
+        "zeros of both signs": chance.choice([0.0, -0.0], count),
+        "two": chance.choice([1.0, 1.0 + 2**-52], count),
+        "with NaN": chance.choice([1.0, 2.0, 3.0, math.nan], count),
+        "huge": chance.uniform(0.5, 1.0, count) * 1.7e308,
+    }[values]
+    assert math.copysign(1, median(numbers)) == math.copysign(1, median(numbers.tolist()))
+    assert np.array_equal(median(numbers), median(numbers.tolist()), equal_nan=True)

@@ -15,10 +15,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from zenturio.errors import InputError, did_you_mean
 from zenturio.experiment.aggregates import TIMES
@@ -34,13 +33,15 @@ from zenturio.experiment.signed_ranks import (
 )
 from zenturio.quantities import amount
 from zenturio.query.aggregates import Origins
-from zenturio.query.frames import as_reals, run_frame, study_frame
 from zenturio.query.interleaved_pairs import (
     FACTS,
     BlockPair,
+    FrameColumns,
+    RunColumns,
     StudyRuns,
     cells,
     conditions_that_differ,
+    copied_runs,
     pair_runs,
     runs_by_point,
     split_by_predecessor,
@@ -51,6 +52,9 @@ from zenturio.query.statistics import CONFIDENCE, median
 from zenturio.query.study_table import condition_of
 from zenturio.record import BUDGET_SPENT, PAIRED, PAIRED_ROUND, Repository
 from zenturio.record.entities import NEWEST, RowChoice
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MOST_BLOCKS_EVER = 100_000
 """More blocks than anybody runs: a plan that has more was not made here."""
@@ -322,23 +326,26 @@ def compare_studies(
         rows = (before, after)
         if before.round == after.round:
             plan = replace(plan, ended=_ended_early(repository, first, before.round))
-    frames = []
+    sides: list[RunColumns] = []
     for name, condition, choice in zip((first, second), where, rows, strict=True):
-        frame = run_frame(
+        runs: RunColumns | None = copied_runs(
             repository, name, metric, where=condition, rows=choice, outside=outside,
             is_paired=first == second, parameters=() if first == second else on,
         )  # fmt: skip
-        if frame is None:
+        if runs is None:
+            from zenturio.query.frames import study_frame  # noqa: PLC0415 - loads pandas
+
             frame = study_frame(
                 repository, name, where=condition, everything=True, metrics=[metric],
                 outside=outside, rows=choice, facts=FACTS,
             )  # fmt: skip
-        if frame.empty and condition is not None:
+            runs = FrameColumns(frame)
+        if not len(runs) and condition is not None:
             raise _nothing_selected(repository, name, condition, choice, outside=outside)
         measures = repository.definition(name).metrics
-        frame.attrs["exact"] = any(field.name == metric and field.exact for field in measures)
-        frames.append(frame)
-    comparison = compare(frames[0], frames[1], metric, on=on, margin=margin, plan=plan)
+        runs.attrs["exact"] = any(field.name == metric and field.exact for field in measures)
+        sides.append(runs)
+    comparison = _compare(sides[0], sides[1], metric, on=on, margin=margin, plan=plan)
     comparison = replace(
         comparison, ended=plan.ended if plan else None, are_studies=first != second
     )
@@ -364,6 +371,8 @@ def _nothing_selected(
     repository: Repository, study: str, condition: Any, rows: RowChoice, *, outside: bool
 ) -> InputError:
     """Return the error for a condition that no experiment meets, with the values that there are."""
+    from zenturio.query.frames import study_frame  # noqa: PLC0415 - loads pandas
+
     parsed = condition_of(condition)
     names = sorted(parsed.names) if parsed else []
     frame = study_frame(
@@ -413,17 +422,31 @@ def compare(
     value in each frame, and not the same, tell the versions apart and make no point. *plan*: when
     it was looked whether the blocks suffice, where that was not at the end alone.
     """
+    sides = FrameColumns(first), FrameColumns(second)
+    return _compare(*sides, metric, on=on, confidence=confidence, margin=margin, plan=plan)
+
+
+def _compare(
+    first: RunColumns,
+    second: RunColumns,
+    metric: str,
+    *,
+    on: Sequence[str],
+    confidence: float = CONFIDENCE,
+    margin: float,
+    plan: BlockPlan | None,
+) -> Comparison:
     shared = _shared(first, second)
     versions = _version_parameters(first, second, shared)
     shared = tuple(name for name in shared if name not in versions)
     chosen = tuple(on) or shared
     if not chosen and not versions:
         raise InputError("the studies share no parameter", hint="name those to compare on: --on n")
-    sides = [_side(frame, chosen, metric) for frame in (first, second)]
+    sides = [_side(columns, chosen, metric) for columns in (first, second)]
     names = _names(first, second, versions)
-    for frame, side, name in zip((first, second), sides, names, strict=True):
+    for columns, side, name in zip((first, second), sides, names, strict=True):
         if not side.runs:
-            study = str(frame.attrs.get("study", ""))
+            study = str(columns.attrs.get("study", ""))
             raise _no_results(study if name == study else f"{study} ({name})", side, metric)
     points = [point for point in sides[0].runs if point in sides[1].runs]
     if not points:
@@ -431,7 +454,7 @@ def compare(
             f"no point of {', '.join(chosen)} is in both studies",
             hint="compare on fewer parameters: --on n",
         )
-    blocks = _blocks(first, second, metric, chosen, shared, points)
+    blocks = _blocks(sides, metric, chosen, shared, points)
     judged = [pairs for pairs, _ in blocks.values() if pairs]
     judge = _Judge(sides, str(first.attrs.get("units", {}).get(metric, "")), margin, plan, judged)
     # Both studies declare so: then no noise is in the values, and any two runs tell.
@@ -462,8 +485,7 @@ BlockPairs = dict[tuple[int, int], list[BlockPair]]
 
 
 def _blocks(
-    first: pd.DataFrame,
-    second: pd.DataFrame,
+    sides: Sequence[StudyRuns],
     metric: str,
     on: Sequence[str],
     shared: Sequence[str],
@@ -471,18 +493,21 @@ def _blocks(
 ) -> dict[Point, tuple[BlockPairs, tuple[str, ...]]]:
     """The blocks of each point in which both ran, and the conditions that differed in others."""
     blocks: dict[Point, tuple[BlockPairs, tuple[str, ...]]] = {point: ({}, ()) for point in points}
+    first, second = (side.table.columns for side in sides)
     study = first.attrs.get("study")
     if not study or study != second.attrs.get("study"):
         return blocks  # blocks of different studies, or of two versions, never ran together
+    if not all(side.table.has_blocks for side in sides):
+        return blocks
     # Only runs that are equal in all other parameters may be pairs.
     names = (*on, *(name for name in shared if name not in on))
-    sides = [_side(frame, names, metric).runs for frame in (first, second)]
+    before, after = (_side(columns, names, metric).runs for columns in (first, second))
     combinations: Counter[Point] = Counter()
-    for combination, runs in sides[0].items():
+    for combination, runs in before.items():
         point = combination[: len(on)]
-        if combination not in sides[1] or point not in blocks:
+        if combination not in after or point not in blocks:
             continue
-        paired = pair_runs(runs, sides[1][combination])
+        paired = pair_runs(runs, after[combination])
         pairs, differing = blocks[point]
         for pair in paired.pairs:
             pairs.setdefault(pair.block, []).append(pair)
@@ -517,6 +542,8 @@ class _Judge:
 
     def carry_over(self, judged: Sequence[BlockPairs]) -> float:
         """Return by how much pairs differ by the version that ran before them; 0 if by chance."""
+        if not judged:
+            return 0.0
         pairs: list[BlockPair] = []
         differences: list[float] = []
         for blocks in judged:
@@ -538,8 +565,7 @@ class _Judge:
         runs = [side.runs[point] for side in self._sides]
         first, second = (median(side.values) for side in runs)
         repeats = (len(runs[0]), len(runs[1]))
-        values = [set(side.values) for side in runs]
-        if self.is_exact and all(len(distinct) == 1 for distinct in values):
+        if self.is_exact and all((side.values == side.values[0]).all() for side in runs):
             word = EQUAL if first == second else self._words[first < second]
             value = second / first if self.is_ratio else second - first
             return VersionPair(
@@ -637,21 +663,18 @@ class _Judge:
         return verdict
 
 
-def _shared(first: pd.DataFrame, second: pd.DataFrame) -> tuple[str, ...]:
+def _shared(first: RunColumns, second: RunColumns) -> tuple[str, ...]:
     names = set(second.attrs.get("parameters", ()))
     return tuple(name for name in first.attrs.get("parameters", ()) if name in names)
 
 
 def _version_parameters(
-    first: pd.DataFrame, second: pd.DataFrame, shared: Sequence[str]
+    first: RunColumns, second: RunColumns, shared: Sequence[str]
 ) -> Mapping[str, tuple[Any, Any]]:
     """The parameters that tell two parts of one study apart, with the value of each part."""
     if first.attrs.get("study") != second.attrs.get("study"):
         return {}
-    values = {
-        name: tuple(set(cells(side.drop_duplicates(name), name)) for side in (first, second))
-        for name in shared
-    }
+    values = {name: tuple(_distinct(side, name) for side in (first, second)) for name in shared}
     return {
         name: (min(before), min(after))
         for name, (before, after) in values.items()
@@ -659,10 +682,15 @@ def _version_parameters(
     }
 
 
+def _distinct(columns: RunColumns, name: str) -> set[Any]:
+    codes, values = columns.coded(name)
+    return {values[code] for code in np.flatnonzero(np.bincount(codes)).tolist()}
+
+
 def _names(
-    first: pd.DataFrame, second: pd.DataFrame, versions: Mapping[str, tuple[Any, Any]]
+    first: RunColumns, second: RunColumns, versions: Mapping[str, tuple[Any, Any]]
 ) -> tuple[str, str]:
-    before, after = (str(frame.attrs.get("study", "")) for frame in (first, second))
+    before, after = (str(columns.attrs.get("study", "")) for columns in (first, second))
     if before != after:
         return before, after
     if versions:
@@ -673,13 +701,13 @@ def _names(
     return "first", "second"
 
 
-def _side(frame: pd.DataFrame, on: Sequence[str], metric: str) -> StudyRuns:
+def _side(columns: RunColumns, on: Sequence[str], metric: str) -> StudyRuns:
     for name in (*on, metric):
-        if name not in frame.columns:
-            hint = did_you_mean(name, map(str, frame.columns))
-            raise InputError(f"study {frame.attrs.get('study')!r} has no {name!r}", hint=hint)
+        if name not in columns.names:
+            hint = did_you_mean(name, columns.names)
+            raise InputError(f"study {columns.attrs.get('study')!r} has no {name!r}", hint=hint)
     try:
-        values = as_reals(frame[metric])
+        values = columns.metric(metric)
     except (TypeError, ValueError) as error:
         raise InputError(f"{metric!r} holds text: only numbers can be compared") from error
-    return runs_by_point(frame, on, values)
+    return runs_by_point(columns, on, values)

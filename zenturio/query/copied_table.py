@@ -158,6 +158,11 @@ class CopiedTable:
         codes, values = self._column(column).codes()
         return self._take(codes), values
 
+    def ids(self, fact: Literal["machine", "host"]) -> tuple[Array, list[Any]]:
+        """A code for the machine or host of each row, and their numbers in the database."""
+        codes, values = self._copy.column(fact).codes()
+        return self._take(codes), values
+
     def whole_numbers(self, column: StudyColumn) -> tuple[Array, Array | None]:
         """The integers of a column in each row, and where there is none, if any is missing."""
         copied = self._column(column)
@@ -204,9 +209,15 @@ class CopiedTable:
         later = np.array([value > 1 for value in values], dtype=np.bool_)
         return bool(later.any()) and self._any(look_up(later, codes))
 
-    @cached_property
+    @property
     def in_space(self) -> Array:
         """The places of the rows in the order of the space."""
+        order = self.space_order
+        return np.arange(self.count) if isinstance(order, slice) else order
+
+    @cached_property
+    def space_order(self) -> Array | slice:
+        """What puts rows into the order of the space: a slice of all where they stand in it."""
         position, repeat = (self._copy.column(key) for key in ("position", "repeat"))
         if position.nulls is not None:
             raise NotInCopyError("position")
@@ -215,7 +226,7 @@ class CopiedTable:
         repeats = np.array(values, dtype=np.int64)[self._take(codes)]
         later = places[1:] > places[:-1]
         if (later | ((places[1:] == places[:-1]) & (repeats[1:] >= repeats[:-1]))).all():
-            return np.arange(len(places))
+            return slice(None)
         return np.lexsort((repeats, places))  # of equal ones the lower number stays first
 
     def numbers(self, order: Sequence[tuple[StudyColumn, bool]], limit: int | None) -> Array:

@@ -8,16 +8,23 @@ Experiments, 1935; Lehmann & Romano: Testing Statistical Hypotheses, 2005, 5.8).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, overload
 
 import numpy as np
-import pandas as pd
 
-Array = np.ndarray[Any, Any]
+from zenturio.query.aggregates import count_origins
+from zenturio.query.copied_table import CopiedTable
+from zenturio.query.study_table import StudyTable, TableQuery, condition_of, open_table
+from zenturio.record import Repository, codec, columnar_copy
+from zenturio.record.columnar_copy import Array, NotInCopyError, look_up
+from zenturio.record.entities import RowChoice
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FACTS = (
     "run_order", "run_block", "run_turn", "host_governor", "host_slots", "host_cpus", "host_load",
@@ -112,28 +119,103 @@ class MeasuredRuns(Sequence[MeasuredRun]):
         return self._table.run(int(self.rows[at]))
 
 
-class RunTable:
-    """The columns of a frame that make its runs, as arrays."""
+class RunColumns(Protocol):
+    """The runs of one side as columns: those of a frame, or of a columnar copy."""
 
-    def __init__(self, frame: pd.DataFrame, values: Array) -> None:
+    attrs: dict[Any, Any]
+    """As `study_frame` has them."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The parameters and metrics, and facts of a frame."""
+
+    def __len__(self) -> int: ...
+
+    def coded(self, name: str) -> tuple[Array, list[Any]]:
+        """Return a number for the value of each row, and the values; None where one is missing."""
+
+    def cells(self, name: str, rows: Array) -> list[Any]:
+        """Return the values in some rows, None where there is none."""
+
+    def metric(self, name: str) -> Array:
+        """Return the values of a metric, NaN where there is none."""
+
+    def coded_fact(self, fact: str) -> tuple[Array, list[Any]] | None:
+        """Return a fact as `coded`; None if nothing is known of it."""
+
+    def numbers(self, fact: str) -> Array | None:
+        """Return the values of a fact, NaN where there is none."""
+
+
+class FrameColumns:
+    """The columns of a frame of `study_frame`."""
+
+    def __init__(self, frame: pd.DataFrame) -> None:
         self._frame = frame
-        self._names = frame.attrs.get("facts", {})
+        self.attrs = frame.attrs
+
+    @property
+    def names(self) -> Sequence[str]:
+        return list(map(str, self._frame.columns))
+
+    def __len__(self) -> int:
+        return len(self._frame)
+
+    def coded(self, name: str) -> tuple[Array, list[Any]]:
+        import pandas as pd  # noqa: PLC0415 - the copy needs none
+
+        codes, values = pd.factorize(self._frame[name])
+        return np.where(codes < 0, len(values), codes), [*values.tolist(), None]
+
+    def cells(self, name: str, rows: Array) -> list[Any]:
+        return cells(self._frame.iloc[rows], name)
+
+    def metric(self, name: str) -> Array:
+        from zenturio.query.frames import as_reals  # noqa: PLC0415 - as above
+
+        return as_reals(self._frame[name])
+
+    def coded_fact(self, fact: str) -> tuple[Array, list[Any]] | None:
+        column = self._column_of(fact)
+        return self.coded(column) if column in self._frame else None
+
+    def numbers(self, fact: str) -> Array | None:
+        column = self._column_of(fact)
+        if column not in self._frame:
+            return None
+        reals: Array = self._frame[column].to_numpy(dtype=np.float64, na_value=math.nan)
+        return reals
+
+    def _column_of(self, fact: str) -> str:
+        return str(self.attrs.get("facts", {}).get(fact, fact))
+
+
+class RunTable:
+    """The columns that make the runs of one side, with the values of the metric."""
+
+    def __init__(self, columns: RunColumns, values: Array) -> None:
+        self.columns = columns
         self.values = values
 
     def coded(self, fact: str) -> tuple[Array, list[Any]]:
         """Return a number for each row and what the numbers stand for; None if nothing is known."""
-        column = self._column(fact)
-        if column is None:
-            return np.zeros(len(self.values), dtype=np.int8), [None]
-        codes, texts = pd.factorize(column)
-        return np.where(codes < 0, len(texts), codes), [*texts.tolist(), None]
+        unknown = np.broadcast_to(np.int8(0), len(self.values)), [None]
+        return self.columns.coded_fact(fact) or unknown
 
     def numbers(self, fact: str) -> Array:
         """Return the values of a fact, NaN where there is none."""
-        column = self._column(fact)
-        if column is None:
-            return np.full(len(self.values), np.nan)
-        return column.to_numpy(dtype=np.float64, na_value=math.nan)
+        values = self.columns.numbers(fact)
+        return np.broadcast_to(np.nan, len(self.values)) if values is None else values
+
+    def where(self, fact: str, is_met: Callable[[Any], bool]) -> Array:
+        """Return in which rows a fact meets a condition."""
+        codes, values = self.coded(fact)
+        return look_up(np.array([is_met(value) for value in values], dtype=np.bool_), codes)
+
+    @property
+    def has_blocks(self) -> bool:
+        """Whether any run was in a block."""
+        return bool(self._is_in_blocks.any())
 
     def run(self, row: int) -> MeasuredRun:
         number, repeat, block, turn, started, ended, load = (
@@ -168,48 +250,58 @@ class RunTable:
 
     @cached_property
     def _is_in_blocks(self) -> Array:
-        codes, orders = self.coded("run_order")
-        return np.array([order in ORDERS for order in orders])[codes]
-
-    def _column(self, fact: str) -> pd.Series[Any] | None:
-        column: pd.Series[Any] | None = self._frame.get(self._names.get(fact, fact))
-        return column
+        return self.where("run_order", ORDERS.__contains__)
 
 
-def runs_by_point(frame: pd.DataFrame, on: Sequence[str], values: Array) -> StudyRuns:
-    """Return the runs of *frame* by the parameters *on*; *values* are those of the metric."""
-    table = RunTable(frame, values)
-    cells_of_rows = np.zeros(len(frame), dtype=np.int64)
+def runs_by_point(columns: RunColumns, on: Sequence[str], values: Array) -> StudyRuns:
+    """Return the runs of one side by the parameters *on*; *values* are those of the metric."""
+    table = RunTable(columns, values)
+    points, count = np.zeros(len(columns), dtype=np.int8), 1
     for name in on:
-        codes, texts = pd.factorize(frame[name])
+        codes, distinct = columns.coded(name)
         # Numbered anew after each parameter: the product of many sets is beyond 64 bits.
-        cells_of_rows, _ = pd.factorize(cells_of_rows * (len(texts) + 1) + codes + 1)
-    codes, states = table.coded("status")
-    counts = ~(table.numbers("repeat") < 1)  # a warm-up does not
-    has_failed = counts & np.array([state in FAILURES for state in states])[codes]
-    has_succeeded = counts & np.array([state in (None, "ok") for state in states])[codes]
+        combined = points.astype(np.int64) * len(distinct)
+        combined += codes
+        points, count = _renumbered(combined, count * len(distinct))
+    counts = table.where("repeat", lambda repeat: repeat is None or not repeat < 1)  # no warm-up
+    has_failed = counts & table.where("status", FAILURES.__contains__)
+    has_succeeded = counts & table.where("status", (None, "ok").__contains__)
     is_used = has_succeeded & np.isfinite(table.values)
     used = np.flatnonzero(is_used)
-    order = used[np.argsort(cells_of_rows[used], kind="stable")]
-    starts = np.flatnonzero(np.diff(cells_of_rows[order], prepend=-1))
+    order = used[np.argsort(points[used], kind="stable")]
+    starts = np.flatnonzero(np.diff(points[order], prepend=-1))
     # Points come in the order of their first runs.
     by_first = np.argsort(order[starts], kind="stable")
     groups = np.split(order, starts[1:]) if len(order) else []
-    points = _points(frame, on, order[starts])
+    names = _points(columns, on, order[starts])
     failed = np.flatnonzero(has_failed)
-    _, first, failures = np.unique(cells_of_rows[failed], return_index=True, return_counts=True)
+    _, first, failures = np.unique(points[failed], return_index=True, return_counts=True)
     return StudyRuns(
-        {points[at]: MeasuredRuns(table, groups[at]) for at in by_first.tolist()},
-        dict(zip(_points(frame, on, failed[first]), failures.tolist(), strict=True)),
-        int((has_succeeded & ~is_used).sum()),
+        {names[at]: MeasuredRuns(table, groups[at]) for at in by_first.tolist()},
+        dict(zip(_points(columns, on, failed[first]), failures.tolist(), strict=True)),
+        int(np.count_nonzero(has_succeeded)) - len(used),
         table,
     )
 
 
-def _points(frame: pd.DataFrame, on: Sequence[str], rows: Array) -> list[tuple[Any, ...]]:
+def _renumbered(numbers: Array, below: int) -> tuple[Array, int]:
+    """Return the rank of each number among the different ones, and how many these are.
+
+    The ranks are as narrow as they can be: NumPy sorts integers of 16 bits by their digits.
+    """
+    if below <= 4 * len(numbers):  # a table of all that could be is no longer than the rows
+        is_there = np.zeros(below, dtype=np.bool_)
+        is_there[numbers] = True
+        count = int(np.count_nonzero(is_there))
+        ranks = (np.cumsum(is_there) - 1).astype(np.min_scalar_type(-max(count, 1)))
+        return look_up(ranks, numbers), count
+    distinct, codes = np.unique(numbers, return_inverse=True)
+    return codes, len(distinct)
+
+
+def _points(columns: RunColumns, on: Sequence[str], rows: Array) -> list[tuple[Any, ...]]:
     """Return the values of the parameters *on* in some rows."""
-    chosen = frame.iloc[rows]
-    return list(zip(*(cells(chosen, name) for name in on), strict=True)) or [()] * len(rows)
+    return list(zip(*(columns.cells(name, rows) for name in on), strict=True)) or [()] * len(rows)
 
 
 def cells(frame: pd.DataFrame, name: str) -> list[Any]:
@@ -290,7 +382,7 @@ def conditions_that_differ(
     rows = [side.rows(points) for side in sides]
     for at, label in enumerate(CONDITIONS.values()):
         first, second = (
-            {texts[code] for code in np.unique(codes[chosen]).tolist()} - {None}
+            {texts[code] for code in np.flatnonzero(np.bincount(codes[chosen])).tolist()} - {None}
             for (codes, texts), chosen in zip(
                 (side.table.conditions[at] for side in sides), rows, strict=True
             )
@@ -313,3 +405,223 @@ def _listed(values: set[Any], most: int = 4) -> str:
     texts = sorted(map(str, values))
     more = f" and {len(texts) - most} more" if len(texts) > most else ""
     return ", ".join(texts[:most]) + more
+
+
+# Runs of a large study: by the columnar copy, without a frame, texts as codes
+#
+# What the conditions of a run were is no part of the copy: it is read from the database, and put
+# beside the copy's rows by their numbers. Nothing of a run is an object of Python here.
+
+_CODED = {"host_governor": "c.governor", "host_slots": "c.slots", "host_cpus": "c.cpus"}
+"""Conditions of few values, and where these stand."""
+_LOAD = {"host_load": "c.load_start"}
+_ORDER = {"run_order": "c.run_order"}
+_BLOCK = {"run_block": "c.run_block", "run_turn": "c.run_turn"}
+_TIMES = {"started": "e.started", "ended": "e.ended"}
+"""What runs in blocks have in addition, and where it stands."""
+
+
+class CopiedRuns:
+    """The runs of a large study as columns, out of its columnar copy."""
+
+    def __init__(self, table: CopiedTable, attrs: dict[Any, Any]) -> None:
+        self.attrs = attrs
+        self._count = table.count
+        self._order = table.space_order
+        self._columns: dict[str, tuple[Array, list[Any]]] = {}
+        self._metrics: dict[str, Array] = {}
+        self._facts: dict[str, tuple[Array, list[Any]]] = {}
+        self._numbers: dict[str, Array] = {}
+
+    @property
+    def names(self) -> Sequence[str]:
+        return [*self._columns, *self._metrics]
+
+    def __len__(self) -> int:
+        return self._count
+
+    def coded(self, name: str) -> tuple[Array, list[Any]]:
+        return self._columns[name]
+
+    def cells(self, name: str, rows: Array) -> list[Any]:
+        codes, values = self._columns[name]
+        return [values[code] for code in codes[rows].tolist()]
+
+    def metric(self, name: str) -> Array:
+        return self._metrics[name]
+
+    def coded_fact(self, fact: str) -> tuple[Array, list[Any]] | None:
+        return self._facts.get(fact)
+
+    def numbers(self, fact: str) -> Array | None:
+        if fact not in self._facts:
+            return self._numbers.get(fact)
+        codes, values = self._facts[fact]
+        reals = np.array([np.nan if v is None else v for v in values], dtype=np.float64)
+        return look_up(reals, codes)
+
+    def add_coded(self, name: str, cells: tuple[Array, list[Any]], *, fact: bool = False) -> None:
+        codes, values = cells
+        (self._facts if fact else self._columns)[name] = codes[self._order], values
+
+    def add_reals(self, name: str, reals: Array, *, fact: bool = False) -> None:
+        (self._numbers if fact else self._metrics)[name] = reals[self._order]
+
+
+def copied_runs(
+    repository: Repository,
+    study: str,
+    metric: str,
+    *,
+    where: Any,
+    rows: RowChoice,
+    outside: bool,
+    is_paired: bool,
+    parameters: Collection[str] = (),
+) -> CopiedRuns | None:
+    """Return the runs of a large study with *metric*, as `study_frame` has them with everything.
+
+    Only these *parameters*, if some are named; which runs were next to each other only if it
+    *is_paired* with runs of the same study. None for a study that is small, or where the copy lacks
+    something.
+    """
+    if sum(count.count for count in repository.count_results(study)) < columnar_copy.COPY_ROWS:
+        return None
+    query = TableQuery(
+        study, condition_of(where), metrics=(metric,), rows=rows, succeeded=False, outside=outside
+    )
+    with open_table(repository, query) as answers:
+        try:
+            table = answers.copied()
+            if table is None:
+                return None
+            return _copied_runs(answers, table, metric, parameters, is_paired=is_paired)
+        except NotInCopyError:
+            return None
+
+
+def _copied_runs(
+    answers: StudyTable,
+    table: CopiedTable,
+    metric: str,
+    names: Collection[str],
+    *,
+    is_paired: bool,
+) -> CopiedRuns:
+    catalog = answers.catalog
+    measured = catalog.column(metric)
+    attrs = {
+        "study": answers.query.study,
+        "units": {c.name: c.unit for c in (*catalog.parameters, measured) if c.unit},
+        "parameters": [column.name for column in catalog.parameters],
+        "left_out": len(answers.without),
+        **count_origins(answers.reader, catalog, answers.statement).attrs(),
+    }
+    runs = CopiedRuns(table, attrs)
+    for column in catalog.parameters:
+        if not names or column.name in names:
+            runs.add_coded(column.name, table.cells(column))
+    runs.add_reals(measured.name, table.reals(measured))
+    for fact in ("status", "round", "repeat"):
+        runs.add_coded(fact, table.cells(catalog.facts[fact]), fact=True)
+    for fact, (name, label) in _LABELS.items():
+        codes, ids = table.ids(fact)
+        rows = answers.reader.fetch(f"SELECT id, {label} FROM {name}")  # noqa: S608 - names
+        labels = {int(number): codec.unescape(text) for number, text in rows}
+        runs.add_coded(fact, (codes, [labels.get(number) for number in ids]), fact=True)
+    _add_conditions(runs, answers, table, is_paired=is_paired)
+    return runs
+
+
+_LABELS: Mapping[Literal["machine", "host"], tuple[str, str]] = {
+    "machine": ("machines", "label"), "host": ("hosts", "name"),
+}  # fmt: skip
+"""Where it stands what machines and hosts are called."""
+_BESIDE = (
+    " LEFT JOIN copies k ON k.result = e.id"
+    " JOIN conditions c ON c.attempt = coalesce(k.source, e.id)"
+)
+
+
+def _add_conditions(
+    runs: CopiedRuns, answers: StudyTable, table: CopiedTable, *, is_paired: bool
+) -> None:
+    """Read what the copy lacks of each run; most of it only of runs in blocks."""
+    numbers = table.row_numbers
+    coded = {**_CODED, **_ORDER} if is_paired else _CODED
+    reals = {**_LOAD, **_BLOCK} if is_paired else _LOAD
+    codes = {fact: _FactCodes(len(numbers)) for fact in coded}
+    columns: dict[str, Array] = {}
+    for places, cells in _beside(answers, numbers, {**coded, **reals}, _BESIDE):
+        for of_fact, column in zip(codes.values(), cells, strict=False):
+            of_fact.put(places, column)
+        _put_reals(columns, len(numbers), places, zip(reals, cells[len(coded) :], strict=True))
+    for fact, of_fact in codes.items():
+        if of_fact.codes is not None:
+            runs.add_coded(fact, (of_fact.codes, of_fact.texts), fact=True)
+    if is_paired and not ORDERS.isdisjoint(codes["run_order"].texts):
+        for places, cells in _beside(answers, numbers, _TIMES):
+            _put_reals(columns, len(numbers), places, zip(_TIMES, cells, strict=True))
+    for fact, values in columns.items():
+        runs.add_reals(fact, values, fact=True)
+
+
+class _FactCodes:
+    """The codes of a fact in all rows, put there some rows at a time."""
+
+    def __init__(self, rows: int) -> None:
+        self.codes: Array | None = None
+        """None where no row has a value."""
+        self._rows = rows
+        self._numbers: dict[Any, int] = {None: 0}
+
+    @property
+    def texts(self) -> list[Any]:
+        return [codec.unescape(v) if isinstance(v, str) else v for v in self._numbers]
+
+    def put(self, places: Array, values: Sequence[Any]) -> None:
+        distinct = set(values)
+        if distinct == {None}:
+            return
+        if self.codes is None:
+            self.codes = np.zeros(self._rows, dtype=np.int32)
+        for value in distinct - self._numbers.keys():
+            self._numbers[value] = len(self._numbers)
+        # Mostly there is one: a study runs in one way.
+        self.codes[places] = (
+            self._numbers[distinct.pop()]
+            if len(distinct) == 1
+            else [self._numbers[value] for value in values]
+        )
+
+
+def _put_reals(
+    columns: dict[str, Array],
+    rows: int,
+    places: Array,
+    parts: Iterable[tuple[str, Sequence[float | None]]],
+) -> None:
+    for fact, values in parts:
+        if fact not in columns:
+            columns[fact] = np.full(rows, np.nan)
+        columns[fact][places] = np.array(values, dtype=np.float64)
+
+
+def _beside(
+    answers: StudyTable, numbers: Array, columns: Mapping[str, str], joined: str = ""
+) -> Iterator[tuple[Array, list[tuple[Any, ...]]]]:
+    """Yield columns of the database, many rows at a time, and where these stand in *numbers*."""
+    text = (
+        f"SELECT e.id, {', '.join(columns.values())} FROM results e{joined}"  # noqa: S608 - names and a number
+        f" WHERE e.version = {answers.catalog.version}"
+    )
+    for rows in answers.reader.batches(text) if len(numbers) else ():
+        first, *cells = zip(*rows, strict=True)
+        ids = np.array(first, dtype=np.int64)
+        places = np.searchsorted(numbers, ids)
+        is_there = numbers[places.clip(max=len(numbers) - 1)] == ids
+        if is_there.all():
+            yield places, cells
+        elif is_there.any():
+            chosen = np.flatnonzero(is_there).tolist()
+            yield places[chosen], [tuple([column[at] for at in chosen]) for column in cells]

@@ -15,6 +15,8 @@ from zenturio.experiment import aggregates
 from zenturio.experiment.signed_ranks import Interval
 
 CONFIDENCE = 0.95
+LONG = 1_000
+"""Values from which on an array is not sorted as a list for its median."""
 
 
 def interval_end(interval: tuple[float, float] | None, end: Literal[0, 1]) -> float | None:
@@ -30,8 +32,18 @@ def mean(values: Sequence[float] | np.ndarray) -> float:
 
 def median(values: Sequence[float] | np.ndarray) -> float:
     """The middle value; NaN of nothing."""
-    value = aggregates.median(_floats(values))
+    value = aggregates.median(_floats(_middle(values)))
     return math.nan if value is None else value
+
+
+def _middle(values: Sequence[float] | np.ndarray) -> Sequence[float] | np.ndarray:
+    """The two values in the middle of a long array, which have its median; else all *values*."""
+    if not isinstance(values, np.ndarray) or len(values) < LONG or values.dtype.kind != "f":
+        return values
+    ends = [(len(values) - 1) // 2, len(values) // 2]
+    middle = np.partition(values, ends)[ends]
+    # Of zeros with two signs, and beside NaN, the order of the values decides.
+    return values if 0 in middle or np.isnan(values).any() else middle
 
 
 def total(values: Sequence[float] | np.ndarray) -> float:

@@ -68,6 +68,7 @@ FACTS: dict[str, tuple[str, Kind]] = {
     "repeat": ("e.repeat", "int"),
     "round": ("e.round", "int"),
     "machine": ("e.machine", "int"),
+    "host": ("e.host", "int"),
     "newest": ("e.newest", "int"),
     "status": ("e.status", "str"),
 }
