@@ -184,9 +184,9 @@ def test_the_first_generation_is_there_while_its_kernels_are_compiled(monkeypatc
     compiled = Event()
 
     class Compiling(ga._Breeding):
-        def __init__(self, engine):
+        def __init__(self, *given):
             compiled.wait()
-            super().__init__(engine)
+            super().__init__(*given)
 
     monkeypatch.setattr(ga, "_Breeding", Compiling)
     directions = Directions()
@@ -199,3 +199,47 @@ def test_the_first_generation_is_there_while_its_kernels_are_compiled(monkeypatc
     for number, point in first:
         loop.tell(number, (float(point["n"]),))
     assert loop.ask(1)
+
+
+def trials_of_slots(count, slots=2, **options):
+    """The points of so many trials, of which several are always pending."""
+    space, directions = zen.Space(x=zen.span(1, 1000), y=zen.span(1, 1000)), Directions()
+    problem = SearchProblem(space, directions, 7, slots=slots, ordered=False)
+    loop = SearchLoop(Ga(problem, GaSettings(**options)), directions, ordered=False)
+    pending = loop.ask(slots)
+    while len(loop.trials) < count:
+        number, point = pending.pop(0)
+        loop.tell(number, (float((point["x"] - 300) ** 2 + (point["y"] - 700) ** 2),))
+        pending += loop.ask(1)
+    return loop.trials
+
+
+def test_with_several_slots_no_more_children_are_bred_than_are_asked_for(monkeypatch):
+    bred = []
+
+    class Counting(ga._Breeding):
+        def children(self, *given):
+            children = super().children(*given)
+            bred.append(len(children))
+            return children
+
+    monkeypatch.setattr(ga, "_Breeding", Counting)
+    trials_of_slots(700, population=200)
+    assert 500 <= sum(bred) < 700
+    assert len(bred) < 70
+
+
+@pytest.mark.parametrize("selection", ["remainder", "roulette", "tournament", "rank", "steady"])
+def test_with_several_slots_each_selection_comes_nearer_to_the_best(selection):
+    trials = trials_of_slots(400, slots=3, population=40, selection=selection)
+    first, last = (
+        sorted(trial.scores[0] for trial in part)[20] for part in (trials[:40], trials[-40:])
+    )
+    assert last < first / 1.5
+
+
+@given(st.lists(st.integers(0, 9).map(float) | st.just(math.inf), max_size=30), st.integers(1, 30))
+def test_the_smallest_losses_come_in_order_and_equal_ones_as_they_stand(losses, count):
+    losses = np.array(losses, dtype=np.float64)
+    expected = np.argsort(losses, kind="stable")[:count]
+    assert ga._smallest(losses, count).tolist() == expected.tolist()

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import zenturio as zen
-from zenturio.search import SearchProblem
+from zenturio.search import SearchProblem, kriging_search
 from zenturio.search.kriging_search import (
     KINDS,
     NOISES,
@@ -194,6 +194,47 @@ def test_believed_rows_leave_means_as_they_are_and_shrink_deviations_around_them
     assert mean_after == pytest.approx(mean)
     assert (deviation_after <= deviation + 1e-9).all()
     assert (deviation_after[:2] < 0.3 * deviation[:2]).all()
+
+
+@pytest.mark.parametrize("noise", [-3.0, -9.0])
+def test_a_memory_that_is_full_is_updated_by_the_rows_that_came_and_went(monkeypatch, noise):
+    inverted = []
+
+    def inverse(kernel, noise):
+        inverted.append(len(kernel))
+        return np.linalg.inv(kernel + (np.exp(noise) + 1e-9) * np.eye(len(kernel)))
+
+    monkeypatch.setattr(kriging_search, "_inverse", inverse)
+    rng = np.random.default_rng(5)
+    rows, costs = rng.integers(SIZES, size=(50, 4)), rng.normal(size=50)
+    rows[17] = rows[3]  # repeats are rows of their own
+    new = rng.integers(SIZES, size=(30, 4))
+    model, anew = (GaussianProcess(Features(SIZES, ORDERED)) for _ in range(2))
+    model._parameters[-1] = anew._parameters[-1] = noise
+    for at in range(20):
+        model.fit(rows[at : at + 30], costs[at : at + 30])
+    assert inverted.count(30) <= 2
+    anew.fit(rows[19:49], costs[19:49])
+    for updated, expected in zip(model.predict(new), anew.predict(new), strict=True):
+        assert updated == pytest.approx(expected, rel=1e-5, abs=1e-7)
+
+
+@given(st.integers(0, 999), st.sampled_from([0.0, 0.3, 1.0, 5.0]))
+def test_deviations_are_computed_for_rows_that_may_be_among_the_lowest(seed, caution):
+    rng = np.random.default_rng(seed)
+    rows, new = (rng.integers(SIZES, size=(count, 4)) for count in (25, 60))
+    costs = rng.normal(size=25)
+    model = GaussianProcess(Features(SIZES, ORDERED))
+    model.fit(rows, costs - costs.mean())
+    mean, deviation = model.predict(new)
+    bounds = mean - caution * deviation
+    chosen, lowest = model.lowest_bounds(new, caution, 5)
+    assert lowest == pytest.approx(bounds[chosen], abs=1e-9)
+    assert np.sort(lowest)[:5] == pytest.approx(np.sort(bounds)[:5], abs=1e-9)
+    assert caution or len(chosen) == 10
+    limit = float(np.sort(bounds)[2])
+    within, _ = model.lowest_bounds(new, caution, 5, limit)
+    assert set(np.flatnonzero(bounds < limit)) <= set(within.tolist())
 
 
 def test_two_rows_are_near_if_no_gene_differs_by_more_than_its_step():

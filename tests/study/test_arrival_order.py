@@ -22,6 +22,7 @@ from zenturio.study.driver.search_source import (
     SearchSpec,
     known_notes,
     left_order,
+    memory_notes,
 )
 from zenturio.study.stages.searched_stage import SearchedStage
 from zenturio.study.study_request import StudyRequest
@@ -285,6 +286,22 @@ def test_a_search_comes_to_its_budget_or_all_points():
         assert (of_budget.planned(space), of_budget.planned(SPACE)) == (points, anywhere)
     with pytest.raises(InputError, match="a search needs an objective"):
         spec.loop(SPACE, ())
+
+
+def test_a_search_of_more_trials_than_its_model_keeps_says_so():
+    def notes(engine, trials, space=SPACE, **settings):
+        return memory_notes(SearchSpec(engine, settings, Budget(trials)), space, GOALS)
+
+    (note,) = notes("model", 1000)
+    assert note == (
+        "the model keeps 400 of 1,000 trials, the last 200 and the best of the others: "
+        "--set memory=N sets how many"
+    )
+    assert notes("auto", 1000) == (note,)
+    assert "keeps 50 of 60 trials" in notes("model", 60, memory="50")[0]
+    assert notes("model", 400) == notes("model", None) == notes("model", 1000, memory="1000") == ()
+    assert notes("ga", 1000) == notes("auto", 5000) == ()
+    assert notes("auto", 1000, Space(n=span(1, 600))) == ()  # all points, without a model
 
 
 def test_what_a_search_begins_with_is_said():

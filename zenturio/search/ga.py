@@ -28,6 +28,9 @@ _CROSSOVERS = ("single", "two", "uniform")
 _MUTATIONS = ("random", "step")
 
 FEWEST, MOST = 20, 150
+BROODS = 20
+"""With several slots: children are bred by a twentieth of a generation at a time, since to rank the
+parents anew for each two of them takes most of the time of a search."""
 
 
 @dataclass(frozen=True)
@@ -136,25 +139,42 @@ class Ga(GeneratorEngine):
         Parents are the best of the rows of the last four generations, so that few rows are sorted.
         """
         size, limit = self.population, self._settings.generations * self.population
+        brood_size = max(self.problem.slots or 1, size // BROODS)
         yield self.first()
-        breeding = _Breeding(self)
-        best, worst, improved_at = np.inf, -np.inf, 0
+        breeding = _Breeding(self, self._brood_rules())
+        parent_count = size
+        if self._settings.selection == "steady":
+            parent_count = min(max(round(self._settings.parents * size), 2), size)
+        rows, losses = np.empty((0, self.genome.length), dtype=np.int64), np.empty(0)
+        best, worst, improved_at, seen_count = np.inf, -np.inf, 0, 0
         while (count := len(self.evaluated)) < limit:
-            recent = list(islice(reversed(self.evaluated.items()), 4 * size))
-            losses = np.array([bounds[0] for _, bounds in recent])
-            worst = max(worst, losses[losses < np.inf].max(initial=-np.inf))
-            if losses.min(initial=np.inf) < best:
-                best, improved_at = losses.min(), count
+            arrived = islice(reversed(self.evaluated.items()), min(count - seen_count, 4 * size))
+            # A row without genes is a known point of another space.
+            new = {row: bounds[0] for row, bounds in arrived if row}
+            new_losses, seen_count = np.array(list(new.values()), dtype=np.float64), count
+            rows = np.concatenate([self.rows_of(new), rows])[: 4 * size]
+            losses = np.concatenate([new_losses, losses])[: 4 * size]
+            worst = max(worst, new_losses[new_losses < np.inf].max(initial=-np.inf))
+            if new_losses.min(initial=np.inf) < best:
+                best, improved_at = new_losses.min(), count
             if count - improved_at >= self.patience * size:
                 return
-            if count < 2:
+            if len(rows) < 2:
                 yield self.genome.scatter(self.rng, 1)
                 continue
-            order = np.argsort(losses, kind="stable")[:size]
-            parents = self.rows_of([recent[at][0] for at in order])
-            children = breeding.children(parents, losses[order], worst)
-            brood = self.rng.permutation(children[self._settings.elite :])[: self.problem.slots]
+            order = _smallest(losses, parent_count)
+            brood = breeding.children(rows[order], losses[order], worst, brood_size)
             yield self.genome.repair(brood)
+
+    def _brood_rules(self) -> Rules:
+        """Return the rules for a few children at a time: the elite is there anyway.
+
+        Few children cannot take the best parents in turn, so these are drawn.
+        """
+        rules = self.rules()._replace(elite=0)
+        if self._settings.selection != "steady":
+            return rules
+        return rules._replace(selection=_SELECTIONS.index("tournament"), rounds=1)
 
     def _generational(self) -> SearchGenerator:
         genome = self.genome
@@ -173,32 +193,41 @@ class Ga(GeneratorEngine):
                 return
             if breeding is None:
                 compilation.join()
-                breeding = _Breeding(self)
+                breeding = _Breeding(self, self.rules())
             genes = genome.repair(breeding.children(genes, losses, worst))
 
     def _compile(self, genes: Ints) -> None:
         """Have Numba compile what breeds generations, or read it from its cache."""
         with suppress(Exception):  # whoever calls it next is told
-            _Breeding(self).children(genes, np.zeros(len(genes)), 0.0)
+            _Breeding(self, self.rules()).children(genes, np.zeros(len(genes)), 0.0)
 
 
 class _Breeding:
     """The kernel that makes generations, with its random numbers; loaded when it is made."""
 
-    def __init__(self, engine: Ga) -> None:
+    def __init__(self, engine: Ga, rules: Rules) -> None:
         from zenturio.search.kernels.genetic_search import breed  # noqa: PLC0415 - needs Numba
         from zenturio.search.kernels.rng import stream  # noqa: PLC0415
 
-        self._breed, self._genome, self._rules = breed, engine.genome, engine.rules()
+        self._breed, self._genome, self._rules = breed, engine.genome, rules
         self._state = stream(engine.problem.seed)
 
-    def children(self, genes: Ints, losses: Any, worst: float) -> Ints:
-        """Return the generation behind *genes*, which may have to be repaired."""
-        children = np.empty_like(genes)
-        parents = np.zeros((len(genes), 2), dtype=np.int64)
+    def children(self, genes: Ints, losses: Any, worst: float, count: int | None = None) -> Ints:
+        """Return *count* children of *genes*, or a generation; they may have to be repaired."""
+        children = np.empty((count or len(genes), genes.shape[1]), dtype=np.int64)
+        parents = np.zeros((len(children), 2), dtype=np.int64)
         genome = self._genome
         self._breed(
             genes, losses, worst, genome.sizes, genome.ordered, self._rules, self._state,
             children, parents,
         )  # fmt: skip
         return children
+
+
+def _smallest(losses: Any, count: int) -> Any:
+    """Return which *losses* are the smallest ones, in order, of equal ones the first."""
+    if count < len(losses):
+        candidates = np.flatnonzero(losses <= np.partition(losses, count - 1)[count - 1])
+    else:
+        candidates = np.arange(len(losses))
+    return candidates[np.argsort(losses[candidates], kind="stable")][:count]

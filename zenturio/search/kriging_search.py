@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -36,6 +37,8 @@ KINDS = 1024
 """Values of an unordered set that have a feature each; larger sets are hashed modulo this."""
 
 
+MOST_CHANGES = 32
+"""Rows that come and go before an inverse is computed anew: each update adds to its rounding."""
 EXCHANGED = 0.5
 """The share of variations of a sparse space in which one gene gains what another loses."""
 
@@ -81,6 +84,10 @@ class GaussianProcess:
         self._features = features
         self._parameters = np.append(features.usual, NOISES[0])
         """The log weight of each gene, and the log noise ratio."""
+        self._keys: list[tuple[bytes, int]] = []
+        """The rows of the last fit, in the order of its inverse."""
+        self._change_count = 0
+        """How many rows came and went since an inverse was computed anew."""
 
     def learn(self, rows: Ints, costs: Reals) -> None:
         """Fit the hyperparameters by maximum a posteriori from several starts."""
@@ -88,21 +95,56 @@ class GaussianProcess:
         starts = [self._parameters, *(np.append(self._features.usual, noise) for noise in NOISES)]
         optima = [self._climb(features, costs, start) for start in starts]
         self._parameters = max(optima, key=lambda pair: pair[0])[1]
+        self._keys = []
 
     def fit(self, rows: Ints, costs: Reals) -> None:
-        """Condition on *rows*, whose *costs* have mean 0."""
-        self._training = self._scaled(self._features(rows), self._parameters)
-        self._inverse = _inverse(_kernel(self._training, self._training), self._parameters[-1])
+        """Condition on *rows*, whose *costs* have mean 0.
+
+        While the hyperparameters stay, the inverse of the last fit is updated by the rows that came
+        and went: those of a full memory are one or two in hundreds.
+        """
+        keys = _row_keys(rows)
+        places = {key: place for place, key in enumerate(keys)}
+        kept = [at for at, key in enumerate(self._keys) if key in places]
+        earlier_keys = set(self._keys)
+        added = [place for key, place in places.items() if key not in earlier_keys]
+        change_count = len(self._keys) - len(kept) + len(added)
+        self._change_count += change_count
+        if self._change_count > MOST_CHANGES or change_count > len(kept):
+            self._change_count, self._keys = 0, keys
+            self._fitted = self._scaled(self._features(rows), self._parameters)
+            self._fitted_inverse = _inverse(
+                _kernel(self._fitted, self._fitted), self._parameters[-1]
+            )
+        else:
+            if len(kept) < len(self._keys):
+                self._fitted_inverse = _without(self._fitted_inverse, kept)
+                self._fitted = self._fitted[kept]
+            if added:
+                new = self._scaled(self._features(rows[added]), self._parameters)
+                self._fitted_inverse = self._extended(self._fitted, self._fitted_inverse, new)
+                self._fitted = np.concatenate([self._fitted, new])
+            self._keys = [self._keys[at] for at in kept] + [keys[place] for place in added]
+        self._training, self._inverse = self._fitted, self._fitted_inverse
+        costs = costs[[places[key] for key in self._keys]]
         self._weights = self._inverse @ costs
         self._variance = max(float(costs @ self._weights) / len(rows), 0.0)
 
     def believe(self, rows: Ints) -> None:
         """Expect the predicted means of *rows*: means stay, and deviations shrink around them."""
-        self._training = np.concatenate(
-            [self._training, self._scaled(self._features(rows), self._parameters)]
-        )
-        self._inverse = _inverse(_kernel(self._training, self._training), self._parameters[-1])
+        new = self._scaled(self._features(rows), self._parameters)
+        self._inverse = self._extended(self._training, self._inverse, new)
+        self._training = np.concatenate([self._training, new])
         self._weights = np.concatenate([self._weights, np.zeros(len(rows))])
+
+    def _extended(self, training: Reals, inverse: Reals, new: Reals) -> Reals:
+        """Return the inverse for *training* and *new* rows, from that for *training* alone."""
+        crossed = inverse @ _kernel(training, new)
+        kernel = _kernel(new, new) - _kernel(new, training) @ crossed
+        corner = _inverse(0.5 * (kernel + kernel.T), self._parameters[-1])
+        side = -crossed @ corner
+        extended: Reals = np.block([[inverse - side @ crossed.T, side], [side.T, corner]])
+        return extended
 
     def resolution(self) -> Reals:
         """Return, for each gene, the share of its range that noise hides."""
@@ -117,9 +159,43 @@ class GaussianProcess:
 
     def predict(self, rows: Ints) -> tuple[Reals, Reals]:
         """Return the mean and the standard deviation of the predicted cost of each of *rows*."""
-        kernel = _kernel(self._scaled(self._features(rows), self._parameters), self._training)
+        kernel = self._similarity(rows)
+        return kernel @ self._weights, self._deviation(kernel)
+
+    def lowest_bounds(
+        self, rows: Ints, caution: float, count: int, limit: float = np.inf
+    ) -> tuple[Ints, Reals]:
+        """Return which of *rows* may have one of the *count* lowest bounds, and these bounds.
+
+        A bound is the mean without *caution* deviations; those above *limit* do not count. Only for
+        rows that may count are deviations computed, which takes most of the time: a deviation is at
+        most the one that is left by the most similar row of the training.
+        """
+        kernel = self._similarity(rows)
+        mean = kernel @ self._weights
+        nearest = kernel.max(axis=1, initial=0.0)
+        explained = nearest * nearest / (1 + np.exp(self._parameters[-1]) + 1e-9)
+        least = mean - caution * np.sqrt(np.maximum(1 - explained, 0) * self._variance)
+        order = np.argsort(least, kind="stable")
+        bounds = np.empty(0)
+        for start in range(0, len(order), 2 * count):
+            block = order[start : start + 2 * count]
+            if least[block[0]] > limit:
+                break
+            new_bounds = mean[block] - caution * self._deviation(kernel[block])
+            bounds = np.concatenate([bounds, new_bounds])
+            if len(bounds) >= count:
+                limit = min(limit, float(np.partition(bounds, count - 1)[count - 1]))
+        return order[: len(bounds)], bounds
+
+    def _similarity(self, rows: Ints) -> Reals:
+        return _kernel(self._scaled(self._features(rows), self._parameters), self._training)
+
+    def _deviation(self, kernel: Reals) -> Reals:
+        """Return the standard deviation of rows with this *kernel* to those of the training."""
         unexplained = np.maximum(1 - ((kernel @ self._inverse) * kernel).sum(axis=1), 0)
-        return kernel @ self._weights, np.sqrt(unexplained * self._variance)
+        deviation: Reals = np.sqrt(unexplained * self._variance)
+        return deviation
 
     def _scaled(self, features: Reals, parameters: Reals) -> Reals:
         scaled: Reals = features * np.exp(0.5 * parameters[:-1])[self._features.of]
@@ -175,6 +251,25 @@ def _kernel(rows: Reals, other_rows: Reals) -> Reals:
 
 def _inverse(kernel: Reals, noise: float) -> Reals:
     return np.linalg.inv(kernel + (np.exp(noise) + 1e-9) * np.eye(len(kernel)))
+
+
+def _without(inverse: Reals, kept: list[int]) -> Reals:
+    """Return the inverse for the *kept* rows alone."""
+    removed = np.setdiff1d(np.arange(len(inverse)), kept)
+    side = inverse[np.ix_(kept, removed)]
+    corner = np.linalg.inv(inverse[np.ix_(removed, removed)])
+    remaining: Reals = inverse[np.ix_(kept, kept)] - side @ corner @ side.T
+    return remaining
+
+
+def _row_keys(rows: Ints) -> list[tuple[bytes, int]]:
+    """Return each row as bytes, with how many equal ones stand before it."""
+    counts: Counter[bytes] = Counter()
+    keys = []
+    for row in map(np.ndarray.tobytes, rows):
+        keys.append((row, counts[row]))
+        counts[row] += 1
+    return keys
 
 
 FEWEST, MOST = 4, 20
@@ -273,6 +368,11 @@ class KrigingSearch(GeneratorEngine):
             return self._settings.starts
         budget = self.problem.budget
         return MOST if budget is None else min(max(budget // 6, FEWEST), MOST)
+
+    @property
+    def memory(self) -> int:
+        """The largest number of trials in the model."""
+        return self._settings.memory
 
     @property
     def lag(self) -> int:  # type: ignore[override] # follows the settings
@@ -393,9 +493,10 @@ class KrigingSearch(GeneratorEngine):
             if branch is not None:
                 new_rows = new_rows[self._is_in(branch, new_rows)]
             new_rows = new_rows[~near(new_rows, previous_rows, steps)]
-            mean, deviation = model.predict(new_rows)
-            best = np.concatenate([best, new_rows])
-            bounds = np.concatenate([bounds, mean - caution * deviation])
+            limit = float(bounds[-1]) if len(bounds) == POOL else np.inf
+            chosen, new_bounds = model.lowest_bounds(new_rows, caution, POOL, limit)
+            best = np.concatenate([best, new_rows[chosen]])
+            bounds = np.concatenate([bounds, new_bounds])
             best, first_index = np.unique(best, axis=0, return_index=True)
             order = np.argsort(bounds[first_index], kind="stable")[:POOL]
             best, bounds = best[order], bounds[first_index][order]

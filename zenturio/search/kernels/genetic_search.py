@@ -231,10 +231,10 @@ def breed(
 ) -> None:
     """Fill *children* with the next generation, and *parents* with the two that each is of.
 
-    The elite comes first, unchanged, the best foremost. The last child of an odd number has a
-    twin that is not born.
+    There may be fewer children than *genes* has rows. The elite comes first, unchanged, the best
+    foremost. The last child of an odd number has a twin that is not born.
     """
-    size = len(losses)
+    size = len(children)
     elite = min(rules.elite, size)
     if elite == 1:
         children[0] = genes[np.argmin(losses)]

@@ -34,7 +34,7 @@ from zenturio.search import (
 )
 from zenturio.search.advised_search import AdvisedSearch
 from zenturio.search.generator_engine import lag_for
-from zenturio.search.kriging_search import expected_best
+from zenturio.search.kriging_search import KrigingSearch, KrigingSettings, expected_best
 from zenturio.search.loop import Confirmation, check_confirmation, confirmed
 from zenturio.space import Point, Space
 from zenturio.study.driver.experiment_states import LOOK_UPS
@@ -1016,6 +1016,10 @@ def _is_point(space: Space, values: Mapping[str, Value]) -> bool:
     return True
 
 
+FEWEST_NOTED = KrigingSettings().memory
+"""Trials that a model keeps in any case, unless its settings say otherwise."""
+
+
 def left_order(order: ArrivalOrder) -> str:
     """Return what is said of a search that could not follow a recorded order of arrival."""
     count = amount(order.left_at or 0, "result")
@@ -1023,6 +1027,22 @@ def left_order(order: ArrivalOrder) -> str:
         f"the search followed the recorded order of arrival for {count}, and then proposed other"
         " points: results differ from those recorded, or the engine has changed"
     )
+
+
+def memory_notes(search: SearchSpec, space: Space, goals: Sequence[Goal]) -> tuple[str, ...]:
+    """Return what is said of a search of more trials than its model keeps."""
+    trials = min(search.budget.trials or 0, search.planned(space)) - search.confirm
+    if trials <= FEWEST_NOTED and "memory" not in search.settings:
+        return ()
+    directions = Directions(tuple(goal.direction for goal in goals))
+    problem = SearchProblem(space, directions, budget=trials, slots=search.slots)
+    engine = make(search.engine, problem, search.settings)
+    model = getattr(engine, "chosen", engine)
+    if not isinstance(model, KrigingSearch) or trials <= model.memory:
+        return ()
+    kept = f"the model keeps {model.memory:,} of {trials:,} trials"
+    which = f"the last {model.memory // 2:,} and the best of the others"
+    return (f"{kept}, {which}: --set memory=N sets how many",)
 
 
 def known_notes(search: SearchSpec, known: Mapping[Point, Scores]) -> tuple[str, ...]:

@@ -410,14 +410,16 @@ class StudySession:
         return self._start_notes()
 
     def _start_notes(self) -> tuple[str, ...]:
-        """Return what is said of the results that a search begins with."""
+        """Return what is said of the results that a search begins with, and of those it keeps."""
         if self.search is None:
             return ()
-        if not (self.known or self.search.learn_from or self.search.replay):
-            return ()
-        from zenturio.study.driver.search_source import known_notes  # noqa: PLC0415 - see above
+        from zenturio.study.driver.search_source import (  # noqa: PLC0415 - see above
+            known_notes,
+            memory_notes,
+        )
 
-        return known_notes(self.search, self.known)
+        thinned = memory_notes(self.search, self.application.space, self.goals)
+        return (*known_notes(self.search, self.known), *thinned)
 
     def _outcomes(self, digests: list[str], kinds: Kinds, round_: int | None) -> dict[str, Outcome]:
         """Return what is cached of a batch; nothing of a round that has not begun."""
