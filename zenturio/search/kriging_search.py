@@ -118,7 +118,7 @@ class GaussianProcess:
             )
         else:
             if len(kept) < len(self._keys):
-                self._fitted_inverse = _without(self._fitted_inverse, kept)
+                self._fitted_inverse = _without(self._fitted_inverse, np.array(kept))
                 self._fitted = self._fitted[kept]
             if added:
                 new = self._scaled(self._features(rows[added]), self._parameters)
@@ -253,7 +253,7 @@ def _inverse(kernel: Reals, noise: float) -> Reals:
     return np.linalg.inv(kernel + (np.exp(noise) + 1e-9) * np.eye(len(kernel)))
 
 
-def _without(inverse: Reals, kept: list[int]) -> Reals:
+def _without(inverse: Reals, kept: Ints) -> Reals:
     """Return the inverse for the *kept* rows alone."""
     removed = np.setdiff1d(np.arange(len(inverse)), kept)
     side = inverse[np.ix_(kept, removed)]
