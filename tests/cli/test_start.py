@@ -27,7 +27,7 @@ main()
         (["list"], [], 58),
         (["status"], [], 60),
         (["status", "small"], [], 60),
-        (["run", "small.py"], ["numpy"], 137),
+        (["run", "small.py"], ["numpy"], 138),
         (["results", "small"], ["numpy"], 75),
     ],
 )

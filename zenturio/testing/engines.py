@@ -198,7 +198,7 @@ class EngineContract:
     def test_a_search_whose_process_was_killed_goes_on_in_another_one(self) -> None:
         # Texts have other hashes there, so sets of them have another order.
         killed = subprocess.run(
-            [sys.executable, "-c", _KILLED_SEARCH],
+            [sys.executable, "-P", "-c", _KILLED_SEARCH],
             input=pickle.dumps((sys.path, 11, pickle.dumps(self))),
             env={**os.environ, "PYTHONHASHSEED": "1"},
             stdout=subprocess.PIPE,
