@@ -78,7 +78,7 @@ def test_more_values_leave_program_and_keys_and_another_text_is_another_program(
 
 def test_the_keys_of_a_block_are_those_of_its_experiments(tmp_path):
     conditional = (
-        STUDY + "# ZEN$ PARAM m = { 4, 5 } WHEN N > 1\n# ZEN$ PARAM k = { 6 } WHEN N > 2\n"
+        f"{STUDY}# ZEN$ PARAM m = {{ 4, 5 }} WHEN N > 1\n# ZEN$ PARAM k = {{ 6 }} WHEN N > 2\n"
     )
     for text in (STUDY, conditional):
         (tmp_path / "a.sh").write_text(text)
@@ -91,6 +91,8 @@ def test_the_keys_of_a_block_are_those_of_its_experiments(tmp_path):
                     for a, b in zip(first, second, strict=True)
                 ]
                 assert found == [generator.experiment(p, repeat).key for p in block.points]
+    texts = [generator._texts_of(generator._space.point(n), ["m"])["m"] for n in range(5)]
+    assert texts == [None, "4", "5", "4", "5"]  # of the one that is not always there
 
 
 def test_recorded_parts_of_a_program_stand_in_the_order_of_their_names(tmp_path):

@@ -131,7 +131,7 @@ def test_between_two_looks_the_earlier_one_counts():
     assert at_fifteen == decide_in_looks(differences, BlockPlan(), 0.05, differs, reached=12)
     assert at_fifteen.blocks == 12
     before = decide_in_looks(first_fifteen, BlockPlan(), 0.05, differs, reached=5)
-    assert before.estimate.interval is None
+    assert (before.estimate.interval, before.is_decided) == (None, False)
     assert math.isfinite(before.estimate.value)
 
 
