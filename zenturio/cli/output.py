@@ -89,8 +89,8 @@ def diagnostics(messages: Iterable[Diagnostic], *, err: bool = False) -> None:
     for diagnostic in merged[:SHOWN_DIAGNOSTICS]:
         typer.echo(str(diagnostic), err=err)
     if len(merged) > SHOWN_DIAGNOSTICS:
-        more = len(merged) - SHOWN_DIAGNOSTICS
-        typer.echo(f"... and {more:,} more: zen check --json lists all", err=err)
+        hidden = len(merged) - SHOWN_DIAGNOSTICS
+        typer.echo(f"... and {hidden:,} more: zen check --json lists all", err=err)
 
 
 def merge_warnings(messages: Iterable[Diagnostic]) -> list[Diagnostic]:
@@ -110,8 +110,8 @@ def merge_warnings(messages: Iterable[Diagnostic]) -> list[Diagnostic]:
     return [_merged(*same) for same in alike.values()]
 
 
-def _merged(first: Diagnostic, *others: Diagnostic) -> Diagnostic:
-    lines = _other_lines(first, others) if others else ""  # one alone may have no place
+def _merged(first: Diagnostic, *alike: Diagnostic) -> Diagnostic:
+    lines = _other_lines(first, alike) if alike else ""  # one alone may have no place
     return replace(first, message=f"{first.message} (also {lines})") if lines else first
 
 
@@ -123,10 +123,10 @@ def _marked_word(diagnostic: Diagnostic) -> str:
     return word if word in diagnostic.message else ""
 
 
-def _other_lines(first: Diagnostic, others: Sequence[Diagnostic]) -> str:
+def _other_lines(first: Diagnostic, alike: Sequence[Diagnostic]) -> str:
     """``on lines 7 and 9``; where they differ in a word, with it: ``b on line 7``."""
-    places = [place for diagnostic in (first, *others) if (place := diagnostic.place)]
-    words = [_marked_word(diagnostic) for diagnostic in (first, *others)]
+    places = [place for diagnostic in (first, *alike) if (place := diagnostic.place)]
+    words = [_marked_word(diagnostic) for diagnostic in (first, *alike)]
     file, is_same_word = places[0].file, len(set(words)) == 1
     if is_same_word and all(place.file == file for place in places):
         lines = [str(line) for line in dict.fromkeys(place.line for place in places)][1:]
@@ -140,9 +140,8 @@ def _other_lines(first: Diagnostic, others: Sequence[Diagnostic]) -> str:
 
 
 def _listed(texts: Sequence[str]) -> str:
-    more = [f"{len(texts) - _SHOWN_ALIKE:,} more"] if len(texts) > _SHOWN_ALIKE else []
-    *others, last = [*texts[:_SHOWN_ALIKE], *more]
-    return f"{', '.join(others)} and {last}" if others else last
+    hidden = [f"{len(texts) - _SHOWN_ALIKE:,} more"] if len(texts) > _SHOWN_ALIKE else []
+    return quantities.listing([*texts[:_SHOWN_ALIKE], *hidden])
 
 
 @contextmanager

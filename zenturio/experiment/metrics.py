@@ -461,9 +461,8 @@ def _walk(node: Any, steps: tuple[JsonStep, ...]) -> Iterator[Any]:
     if not steps:
         yield node
         return
-    step, *rest = steps
-    for below in _children(node, step):
-        yield from _walk(below, tuple(rest))
+    for below in _children(node, steps[0]):
+        yield from _walk(below, steps[1:])
 
 
 def _children(node: Any, step: JsonStep) -> Iterator[Any]:

@@ -403,8 +403,8 @@ def conditions_that_differ(
 
 def _listed(values: set[Any], most: int = 4) -> str:
     texts = sorted(map(str, values))
-    more = f" and {len(texts) - most} more" if len(texts) > most else ""
-    return ", ".join(texts[:most]) + more
+    hidden = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return ", ".join(texts[:most]) + hidden
 
 
 # Runs of a large study: by the columnar copy, without a frame, texts as codes
