@@ -8,7 +8,9 @@ import pytest
 from needs import needs
 from zenturio.annotate.scan import scan
 from zenturio.execute.local import Local
-from zenturio.experiment import ExperimentGenerator
+from zenturio.execute.local_runner import unchanged_sources
+from zenturio.experiment import ExperimentGenerator, experiment_generator
+from zenturio.experiment.experiment import OriginalFiles
 
 MAKEFILE = "p: p.c\n\tcc -o p p.c\n\techo made >> log\n"
 PROGRAM = """\
@@ -138,3 +140,20 @@ def test_a_metric_of_a_file_that_the_run_left_as_it_was_is_told(tmp_path):
     assert outcome.status == "ok"
     assert outcome.remark.startswith("old.txt is a file of the application, and no RUN changed it")
     assert outcome.remark.count("no RUN changed it") == 1
+
+
+def test_files_of_metrics_are_looked_for_once_among_very_many(tmp_path, monkeypatch):
+    for number in range(50):
+        (tmp_path / f"data{number}.txt").write_text("x")
+    (tmp_path / "study.zen").write_text(
+        'ZEN$ PARAM n = { 1:3 }\nZEN$ RUN "true {n}"\nZEN$ METRIC y FROM "data7.txt" REGEX "(x)"\n'
+    )
+    application, calls = scan(tmp_path), []
+    monkeypatch.setattr(experiment_generator, "_MOST_HELD", 10)
+    generator = ExperimentGenerator(application)
+    make = OriginalFiles.__getitem__
+    monkeypatch.setattr(OriginalFiles, "__getitem__", lambda *at: calls.append(at) or make(*at))
+    for point in application.space:
+        (experiment,) = generator.experiments(point, 0)
+        assert unchanged_sources(experiment, str(tmp_path)) == ["data7.txt"]
+    assert len(calls) == 1

@@ -60,7 +60,7 @@ from zenturio.experiment import (
     Status,
     Step,
 )
-from zenturio.experiment.experiment import describe_failure
+from zenturio.experiment.experiment import describe_failure, files_named
 from zenturio.experiment.inside import OutsideError, open_inside
 
 _log = logging.getLogger(__name__)
@@ -266,10 +266,10 @@ def unchanged_sources(experiment: Experiment, folder: str) -> list[str]:
 
     Files that hold values are none of them: a metric may well read what was filled in.
     """
-    sources = {metric.source.removeprefix("./") for metric in experiment.recipe.metrics}
+    sources = frozenset(metric.source.removeprefix("./") for metric in experiment.recipe.metrics)
     if sources <= set(_STREAMS):
         return []
-    constants = {file.path: file.mtime for file in experiment.files if file.path in sources}
+    constants = {file.path: file.mtime for file in files_named(experiment.files, sources)}
     return sorted(
         path
         for path, mtime in constants.items()

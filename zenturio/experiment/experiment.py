@@ -235,6 +235,14 @@ class OriginalFiles(Sequence[ExperimentFile]):
         """*folder* is the working folder, from which locations of *files* may be written."""
         self._files = files
         self._folder = folder
+        self._named: dict[frozenset[str], tuple[ExperimentFile, ...]] = {}
+
+    def named(self, paths: frozenset[str]) -> tuple[ExperimentFile, ...]:
+        """Return those with these *paths*, looked for once: all experiments ask for the same."""
+        if paths not in self._named:
+            places = (at for at, path in enumerate(self.paths) if path in paths)
+            self._named[paths] = tuple(self[at] for at in places)
+        return self._named[paths]
 
     @property
     def paths(self) -> Iterator[str]:
@@ -293,6 +301,12 @@ class FileList(Sequence[ExperimentFile]):
 def own_files(files: Sequence[ExperimentFile]) -> Sequence[ExperimentFile]:
     """Return those of *files* that are in memory; the others are the same for all experiments."""
     return files.own if isinstance(files, FileList) else files
+
+
+def files_named(files: Sequence[ExperimentFile], paths: frozenset[str]) -> Sequence[ExperimentFile]:
+    """Return those of *files* with these *paths*, without an object for each of the others."""
+    named = [file for file in own_files(files) if file.path in paths]
+    return [*named, *files.common.named(paths)] if isinstance(files, FileList) else named
 
 
 @dataclass(frozen=True, slots=True)
