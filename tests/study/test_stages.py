@@ -646,14 +646,17 @@ def test_a_search_through_stages_records_its_order_of_arrival_which_is_replayed(
 
 
 def test_a_search_that_ends_early_leaves_nothing_waiting(three):
+    # Many points: others run while the first result is recorded, however long that takes.
+    for name, text in (("mesh", MESH), ("solve", SOLVE)):
+        (three / f"{name}.sh").write_text(text.replace("{ 1:4 }", "{ 1:500 }"))
     application = scan("solve.sh")
     summary = run_locally(
         application, select_points(application.space, limit=0),
-        search=read_search("random", [], "8", ["target=1000"], 0),
+        search=read_search("random", [], "1000", ["target=1000"], 0),
         goals=read_goals("MINIMIZE wtime", application),
     )  # fmt: skip
     assert summary.ended == "target"
-    assert summary.ok <= 3
+    assert summary.ok < 1000
 
 
 def test_a_value_that_no_earlier_stage_has_ends_a_search(three):
