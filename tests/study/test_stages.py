@@ -3,6 +3,7 @@
 import os
 import random
 import signal
+from collections import Counter
 from contextlib import chdir, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -689,6 +690,8 @@ class NaiveStages:
         self.status = {}
         """By stage, number of the point and repeat: ok or failed."""
         self.finished = {}
+        self.ranks = Counter()
+        self.raised = [set() for _ in graph.stages]
 
     def awaited(self, stage, point):
         return [
@@ -723,7 +726,28 @@ class NaiveStages:
             needed.insert(0, [pair for pair in self.points[stage - 1] if pair[0] in ahead])
         return needed
 
-    def complete(self, stage, number, point, repeat, status):
+    def unfinished_ancestors(self, stage, point, needed):
+        """The nodes that are not done and that a child of the node of *point* waits for."""
+        node = self.graph.node
+        pending = [
+            (stage + 1, later) for _, later in (needed[stage + 1] if stage + 1 < len(needed) else ())
+            if node(stage, point) in {node(stage, p) for _, p in self.awaited(stage + 1, later)}
+        ]  # fmt: skip
+        ancestors = set()
+        while pending:
+            later, waiting = pending.pop()
+            for _, earlier in self.awaited(later, waiting):
+                parent = node(later - 1, earlier)
+                same = [number for number, p in needed[later - 1] if node(later - 1, p) == parent]
+                if not all(self.is_done(later - 1, number) for number in same):
+                    ancestors.add(parent)
+                    pending.append((later - 1, earlier))
+        return ancestors
+
+    def complete(self, stage, number, point, repeat, status, needed):
+        for node in self.unfinished_ancestors(stage, point, needed):
+            self.ranks[node] -= 1
+            self.raised[node.stage].add(node)
         experiments = {e.repeat: e for e in self.generators[stage].experiments(point, number)}
         done = outcome(experiments[repeat], status)
         self.status[stage, number, repeat] = status
@@ -744,7 +768,11 @@ class NaiveStages:
             assert given_out[stage] == {
                 number for (number, _), is_ready in zip(points, ready, strict=True) if is_ready
             }
-            assert [graph.is_ready(graph.node(stage, point)) for _, point in points] == ready
+            nodes = [graph.node(stage, point) for _, point in points]
+            assert [graph.is_ready(node) for node in nodes] == ready
+            assert [graph.rank(node) for node in nodes] == [self.ranks[node] for node in nodes]
+            assert graph.raised(stage) == self.raised[stage]
+            self.raised[stage] = set()
             assert graph.blocked(stage) == sum(lost)
             assert graph.pending(stage) == (graph.grows or False in ready)
             assert sorted(map(str, graph.points(stage))) == sorted(str(p) for _, p in points)
@@ -804,7 +832,7 @@ def test_a_graph_says_at_each_step_what_its_experiments_say(tmp_path, two, three
                     break
                 if running:
                     status = "failed" if chance.random() < 0.06 else "ok"
-                    naive.complete(*chance.choice(running), status)
+                    naive.complete(*chance.choice(running), status, naive.needed(requested))
             naive.check(requested, given_out)
         graph.close(2)
         assert not any(graph.pending(stage) for stage in range(3))
