@@ -1,6 +1,7 @@
 """How good the reported best of a noisy search is, with equal repeats and with a race.
 
-    python benchmarks/race.py [--seeds N] [--trials N] [--repeats N] [--json]
+    python benchmarks/race.py [--tables NAME ...] [--noise SHARE ...] [--seeds N] [--trials N]
+                              [--repeats N] [--json]
 
 A search by `auto` of tables of kernels whose measurements deviate by 10% or 30%. Each point has one
 repeat, all repeats (``REPEAT n`` without a race), or runs in a race, which leaves out repeats of
@@ -87,6 +88,8 @@ def searched(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--tables", nargs="+", choices=PROBLEMS, default=TABLES)
+    parser.add_argument("--noise", nargs="+", type=float, default=(0.1, 0.3))
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--trials", type=int, default=50)
     parser.add_argument("--repeats", type=int, default=16)
@@ -96,8 +99,8 @@ def main() -> None:
     if not options.json:
         print("| table | noise | repeats | best tried, % | reported, % | gap | experiments |")
         print("|---|---:|---|---:|---:|---:|---:|")
-    for name in filter(PROBLEMS.__contains__, TABLES):
-        for noise in (0.1, 0.3):
+    for name in filter(PROBLEMS.__contains__, options.tables):
+        for noise in options.noise:
             ways = (
                 ("once", "auto", 1, False),
                 ("all", "auto", options.repeats, False),

@@ -1,21 +1,23 @@
 """What every engine promises: the suite that plug-ins inherit, for our own engines."""
 
+import random
+import threading
+
 import pytest
 
 import zenturio as zen
-from zenturio.search import Budget, Directions, SearchLoop, drive, make, names
+from zenturio.search import Budget, Directions, SearchLoop, SearchProblem, drive, make, names
 from zenturio.testing.engines import EngineContract
 
 FINITE = EngineContract.spaces[:2]
 
 
-@pytest.mark.parametrize("engine", [*names(), "optuna:CmaEs"])
+@pytest.mark.parametrize("engine", [*(n for n in names() if n != "exhaustive"), "optuna:CmaEs"])
 class TestEngines(EngineContract):
     @pytest.fixture(autouse=True)
     def _chosen(self, engine):
         self.engine = engine
-        if engine == "exhaustive":
-            self.spaces = FINITE
+        self.may_end_early = engine == "one-at-a-time"  # it ends when it has seen its lines
 
     def search(self, problem):
         return make(self.engine, problem)
@@ -24,10 +26,168 @@ class TestEngines(EngineContract):
     def test_a_search_whose_process_was_killed_goes_on_in_another_one(self):
         super().test_a_search_whose_process_was_killed_goes_on_in_another_one()
 
-    def test_several_objectives_are_refused_or_searched(self):
-        if self.engine == "optuna:CmaEs":
-            pytest.skip("CMA-ES knows one objective only")
-        super().test_several_objectives_are_refused_or_searched()
+
+class TestExhaustive(EngineContract):
+    spaces = FINITE
+
+    def search(self, problem):
+        return make("exhaustive", problem)
+
+    @pytest.mark.slow
+    def test_a_search_whose_process_was_killed_goes_on_in_another_one(self):
+        super().test_a_search_whose_process_was_killed_goes_on_in_another_one()
+
+
+class Shuffled:
+    """An engine that keeps all promises: each point once, near the best one in between."""
+
+    order_independent = False
+    multi_objective = True
+
+    def __init__(self, problem):
+        self.problem, self.trials = problem, []
+        self.left = list(problem.space)
+        random.Random(problem.seed).shuffle(self.left)
+
+    def ask(self, limit):
+        if self.trials:
+            best = min(self.trials, key=lambda trial: sum(self.losses(trial)))
+            self.left.sort(key=lambda point: self.distance(point, best.point))
+        points, self.left = self.left[:limit], self.left[limit:]
+        return points
+
+    def tell(self, trials):
+        trials = list(trials)
+        self.trials += trials
+        known = {trial.point for trial in trials}
+        self.left = [point for point in self.left if point not in known]
+
+    def losses(self, trial):
+        return self.problem.directions.losses(trial.scores)
+
+    def distance(self, point, other):
+        return sum(point[name] != other[name] for name in point)
+
+
+class GivesUp(Shuffled):
+    def ask(self, limit):
+        return super().ask(limit) if len(self.trials) < 16 else []
+
+
+class GivesUpAfterFailures(Shuffled):
+    def ask(self, limit):
+        failed = self.trials and all(self.losses(each) == (float("inf"),) for each in self.trials)
+        return [] if failed else super().ask(limit)
+
+
+class ProposesAgain(Shuffled):
+    def ask(self, limit):
+        again = [trial.point for trial in self.trials[:1]]
+        return [*again, *super().ask(limit - len(again))]
+
+
+class LoopsWhenAllIsSeen(Shuffled):
+    def ask(self, limit):
+        while not (points := super().ask(limit)):
+            pass
+        return points
+
+
+class WaitsWhenAllIsSeen(Shuffled):
+    def ask(self, limit):
+        return super().ask(limit) or threading.Event().wait()
+
+
+class LoopsOverFailures(Shuffled):
+    def tell(self, trials):
+        super().tell(trials)
+        while all(self.losses(trial) == (float("inf"),) for trial in self.trials):
+            pass
+
+
+class LearnsFromOneObjective(Shuffled):
+    def losses(self, trial):
+        return super().losses(trial)[:1]
+
+
+class FailsAtSeveralObjectives(Shuffled):
+    def ask(self, limit):
+        if len(self.problem.directions) > 1:
+            raise ValueError("there are several objectives")
+        return super().ask(limit)
+
+
+class IgnoresDirections(Shuffled):
+    def losses(self, trial):
+        return trial.scores or (1e9,)
+
+
+class CountsTells(Shuffled):
+    """Where it goes depends on how many trials it is told of at a time, as no kill repeats."""
+
+    order_independent = True
+    tells = 0
+
+    def ask(self, limit):
+        return super().ask(min(limit, 1))
+
+    def tell(self, trials):
+        super().tell(trials)
+        self.tells += 1
+        random.Random(self.tells).shuffle(self.left)
+
+
+SPENT = "test_every_point_is_valid_none_is_tried_twice_and_the_budget_is_spent"
+FAILURES = "test_it_survives_that_everything_fails"
+ENDS = "test_a_search_ends"
+SEVERAL = "test_several_objectives_are_refused_or_searched"
+KILLED = "test_a_search_that_was_killed_after_any_trial_goes_on_to_the_same_trials"
+
+
+class BrokenContract(EngineContract):
+    __test__ = False
+    spaces = FINITE
+    seconds = 0.05
+
+    def __init__(self, engine):
+        self.search = engine
+
+
+@pytest.mark.parametrize(
+    ("engine", "law", "message"),
+    [
+        (GivesUp, SPENT, "gave up: 16 of 25 trials"),
+        (GivesUpAfterFailures, FAILURES, "gave up: 8 of 25"),
+        (ProposesAgain, SPENT, "is proposed again"),
+        (LoopsWhenAllIsSeen, ENDS, "ask does not return"),
+        (WaitsWhenAllIsSeen, ENDS, "ask does not return"),
+        (LoopsOverFailures, FAILURES, "tell does not return"),
+        (LearnsFromOneObjective, SEVERAL, "learns from one objective alone"),
+        (FailsAtSeveralObjectives, SEVERAL, "there are several objectives"),
+        (IgnoresDirections, SEVERAL, "takes one direction for another"),
+        (CountsTells, KILLED, "killed after"),
+    ],
+)
+def test_a_broken_engine_breaks_a_law(engine, law, message):
+    sound = BrokenContract(Shuffled)
+    sound.seconds = 60.0
+    getattr(sound, law)()
+    with pytest.raises((AssertionError, ValueError), match=message):
+        getattr(BrokenContract(engine), law)()
+
+
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+@pytest.mark.parametrize("sampler", ["TPE", "CmaEs", "NSGAII", "NSGAIII", "QMC", "Random"])
+def test_samplers_of_optuna_refuse_several_objectives_or_search_them(sampler):
+    contract = BrokenContract(lambda problem: make(f"optuna:{sampler}", problem))
+    contract.seconds = 60.0
+    contract.test_several_objectives_are_refused_or_searched()
+
+
+def test_cma_es_refuses_several_objectives_before_the_first_point():
+    directions = Directions(["minimize", "maximize"])
+    with pytest.raises(zen.ZenError, match="optuna:CmaEs takes one objective, and there are 2"):
+        make("optuna:CmaEs", SearchProblem(FINITE[0], directions, 1, 9))
 
 
 class Stubborn:

@@ -218,12 +218,8 @@ def test_engines_that_learn_find_better_points_than_the_median_of_chance(engine,
         assert found < np.median([best("random", seed) for seed in range(9)])
 
 
-@pytest.mark.parametrize(
-    "engine", [e for e in ENGINES if describe(e.split(":")[0]).multi_objective]
-)
+@pytest.mark.parametrize("engine", [e for e in names() if describe(e).multi_objective])
 def test_engines_for_several_goals_find_a_front(engine):
-    if engine == "optuna:CmaEs":
-        pytest.skip("CMA-ES knows one objective only")
     directions = Directions(["minimize", "maximize"])
     space = zen.Space(x=zen.span(0, 19), y=zen.span(0, 19))
     loop = pilot_of(engine, space, 120, directions=directions)

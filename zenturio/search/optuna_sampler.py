@@ -18,6 +18,8 @@ from zenturio.settings.schema import setting
 MAX_REPEATS = 10
 """After this many batches without a new point, a random one is evaluated."""
 
+_ONE_OBJECTIVE = {"CmaEs"}
+"""Samplers that fail when they are first asked for a point for several objectives."""
 _NO_SEED = {"BruteForce": "exhaustive", "Grid": "exhaustive", "PartialFixed": "optuna:TPE"}
 
 
@@ -59,6 +61,12 @@ class OptunaSampler(GeneratorEngine):
             if name in _NO_SEED:
                 raise InputError(
                     f"optuna:{name} cannot be used here", hint=f"use engine {_NO_SEED[name]}"
+                )
+            objectives = len(self.problem.directions)
+            if name in _ONE_OBJECTIVE and objectives > 1:
+                raise InputError(
+                    f"engine optuna:{name} takes one objective, and there are {objectives}",
+                    hint="give one, or take optuna:NSGAII, which finds a Pareto front",
                 )
             # NumPy's legacy generators, which Optuna uses, take seeds of 32 bits.
             return getattr(samplers, full)(seed=self.problem.seed % 2**32)

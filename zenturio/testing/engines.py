@@ -20,7 +20,11 @@ import random
 import signal
 import subprocess
 import sys
-from typing import ClassVar
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, ClassVar
 
 from zenturio.errors import InputError
 from zenturio.search import (
@@ -62,6 +66,75 @@ def cost(point: Point) -> Scores:
     return () if math.floor(total * 7) % 11 == 3 else (total + math.sin(5 * total),)
 
 
+def _away(point: Point, target: float) -> float:
+    """How far *point* is from *target*: a cost that never fails."""
+    return sum(
+        abs(value - target)
+        if isinstance(value, int | float)
+        else abs(ord(str(value)[0]) - 97 - target)
+        for value in point.values()
+    )
+
+
+class _WatchedSearch:
+    """A search of which each call has to keep what all engines promise."""
+
+    def __init__(self, search: Search, problem: SearchProblem, contract: EngineContract) -> None:
+        self._search = search
+        self._problem = problem
+        self._contract = contract
+        self._proposed: set[Point] = set()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._search, name)  # what an engine says of itself, such as batch_size
+
+    def ask(self, limit: int) -> Sequence[Point]:
+        with _limited("ask", self._contract.seconds):
+            points = self._search.ask(limit)
+        assert len(points) <= limit, f"{len(points)} points where {limit} were asked for"
+        for point in points:
+            assert self._problem.space.contains(point), f"{point} is not valid"
+            is_new = point not in self._proposed or self._contract.may_propose_again
+            assert is_new, f"{point} is proposed again"
+            self._proposed.add(point)
+        return points
+
+    def tell(self, trials: Iterable[Trial]) -> None:
+        with _limited("tell", self._contract.seconds):
+            self._search.tell(trials)
+
+
+@contextmanager
+def _limited(call: str, seconds: float) -> Iterator[None]:
+    """Fail if what is done takes more than *seconds* of processor time, or ten times as long.
+
+    Where there are no such timers, or another one is under way, nothing is limited.
+    """
+    if not hasattr(signal, "setitimer") or threading.current_thread() != threading.main_thread():
+        yield
+        return
+
+    def fail(_number: int, _frame: FrameType | None) -> None:
+        raise AssertionError(f"{call} does not return: it hangs, or waits for what never comes")
+
+    # A loop without an end uses processor time, which other work on the machine does not; a thread
+    # that waits uses none.
+    timers = (
+        (signal.ITIMER_VIRTUAL, signal.SIGVTALRM, seconds),
+        (signal.ITIMER_REAL, signal.SIGALRM, 10 * seconds),
+    )
+    used = [timer for timer in timers if not signal.getitimer(timer[0])[0]]
+    handlers = [signal.signal(number, fail) for _, number, _ in used]
+    try:
+        for timer, _, limit in used:
+            signal.setitimer(timer, limit)
+        yield
+    finally:
+        for (timer, number, _), handler in zip(used, handlers, strict=True):
+            signal.setitimer(timer, 0)
+            signal.signal(number, handler)
+
+
 def _negated(scores: Scores) -> Scores:
     return tuple(None if score is None else -score for score in scores)
 
@@ -83,6 +156,14 @@ class EngineContract:
     """Spaces that the engine is for."""
     small: ClassVar[Space] = Space(n=span(1, 6))
     """A space that is seen whole within 1000 trials, if the engine sees all of any."""
+    may_end_early: ClassVar[bool] = False
+    """Whether a search may end before its budget is spent or its space is seen, such as one that
+    converges."""
+    may_propose_again: ClassVar[bool] = False
+    """Whether a search may propose a point again, such as one that mixes two engines. The point is
+    not tried again, and the search is told the same scores."""
+    seconds: ClassVar[float] = 120.0
+    """Processor time after which a call of the search counts as one that does not return."""
 
     def search(self, problem: SearchProblem) -> Search:
         """A search for *problem*."""
@@ -90,15 +171,27 @@ class EngineContract:
 
     def loop(self, space: Space, *, seed: int = 3, budget: int = _TRIALS) -> SearchLoop:
         """A search that is under way."""
-        search = self.search(SearchProblem(space, Directions(), seed, budget))
+        search = self.watched(SearchProblem(space, Directions(), seed, budget))
         return SearchLoop(search, Directions(), Budget(budget))
 
-    def test_every_point_is_valid_and_none_is_tried_twice(self) -> None:
+    def watched(self, problem: SearchProblem) -> Search:
+        """A search for *problem* whose calls are checked."""
+        return _WatchedSearch(self.search(problem), problem, self)
+
+    def check_spent(
+        self, count: int, space: Space, *, known: int = 0, budget: int = _TRIALS
+    ) -> None:
+        """Fail if a search that ended after *count* trials gave up."""
+        expected = min(budget, space.size - known) if space.finite else budget
+        assert count, "no point is proposed"
+        assert self.may_end_early or count == expected, f"it gave up: {count} of {expected} trials"
+
+    def test_every_point_is_valid_none_is_tried_twice_and_the_budget_is_spent(self) -> None:
         for space in self.spaces:
             points = [trial.point for trial in drive(self.loop(space), cost)]
-            assert points
             assert len(points) == len(set(points)) <= _TRIALS
             assert all(space.contains(point) for point in points)
+            self.check_spent(len(points), space)
 
     def test_the_same_seed_makes_the_same_trials(self) -> None:
         for space in self.spaces:
@@ -121,7 +214,7 @@ class EngineContract:
         for space in self.spaces:
             problem = SearchProblem(space, Directions(), 3, _TRIALS, slots=4, ordered=False)
             first, second = (
-                SearchLoop(self.search(problem), Directions(), Budget(_TRIALS), ordered=False)
+                SearchLoop(self.watched(problem), Directions(), Budget(_TRIALS), ordered=False)
                 for _ in range(2)
             )
             chance = random.Random(4)  # noqa: S311 - no secret
@@ -142,33 +235,40 @@ class EngineContract:
             assert second.trials == first.trials
             assert all(space.contains(trial.point) for trial in first.trials)
 
-    def test_a_search_that_was_killed_goes_on_to_the_same_trials(self) -> None:
-        for kill, space in enumerate(self.spaces, 7):
-            expected = list(drive(self.loop(space), cost))
-            recorded = {trial.point: trial.scores for trial in expected[:kill]}
-            search = self.search(SearchProblem(space, Directions(), 3, _TRIALS))
+    def test_a_search_that_was_killed_after_any_trial_goes_on_to_the_same_trials(self) -> None:
+        budget = 12
+        expected = [list(drive(self.loop(space, budget=budget), cost)) for space in self.spaces]
+        for kill in range(budget):
+            at = kill % len(self.spaces)
+            space, trials = self.spaces[at], expected[at]
+            # The one after it was still running when later ones were recorded.
+            recorded = {
+                trial.point: trial.scores
+                for trial in (*trials[:kill], *trials[kill + 1 : kill + 3])
+            }
+            search = self.watched(SearchProblem(space, Directions(), 3, budget))
             resumed = SearchLoop(
                 search,
                 Directions(),
-                Budget(_TRIALS),
+                Budget(budget),
                 cached=lambda points, recorded=recorded: [recorded.get(p) for p in points],  # type: ignore[misc]
             )
-            assert list(drive(resumed, cost)) == expected
+            assert list(drive(resumed, cost)) == trials, f"killed after {kill} trials"
             assert resumed.cached_count == len(recorded)
 
     def test_known_points_are_not_tried_and_use_no_budget(self) -> None:
         for space in self.spaces:
             known = {point: cost(point) for point in space.sample(3, 2)}
-            search = self.search(SearchProblem(space, Directions(), 3, _TRIALS))
+            search = self.watched(SearchProblem(space, Directions(), 3, _TRIALS))
             loop = SearchLoop(search, Directions(), Budget(_TRIALS), known=known)
             points = {trial.point for trial in drive(loop, cost)}
-            assert points
             assert all(space.contains(point) for point in points)
             assert not points & known.keys()
+            self.check_spent(len(points), space, known=len(known))
 
     def test_it_asks_for_no_more_points_than_it_may(self) -> None:
         for space in self.spaces:
-            search = self.search(SearchProblem(space, Directions(), 1, _TRIALS))
+            search = self.watched(SearchProblem(space, Directions(), 1, _TRIALS))
             for limit in (1, 3, 8):
                 points = search.ask(limit)
                 assert len(points) <= limit
@@ -184,12 +284,12 @@ class EngineContract:
         for scores in ((), (None,), (math.nan,), (math.inf,)):
             loop = self.loop(self.spaces[0])
             trials = list(drive(loop, lambda _point, scores=scores: scores))  # type: ignore[misc]
-            assert trials
             assert loop.best is None
+            self.check_spent(len(trials), self.spaces[0])
 
     def test_it_may_hear_of_trials_that_it_did_not_ask_for(self) -> None:
         for space in self.spaces:
-            search = self.search(SearchProblem(space, Directions(), 1, _TRIALS))
+            search = self.watched(SearchProblem(space, Directions(), 1, _TRIALS))
             proposed = search.ask(8)
             others = [point for point in space.sample(5, 9) if point not in proposed]
             search.tell([Trial(point, cost(point)) for point in (*proposed, *others)])
@@ -211,7 +311,7 @@ class EngineContract:
             recorded[trial.point] = trial.scores
         assert killed.returncode == -signal.SIGKILL
         assert recorded
-        search = self.search(SearchProblem(self.spaces[0], Directions(), 3, _TRIALS))
+        search = self.watched(SearchProblem(self.spaces[0], Directions(), 3, _TRIALS))
         resumed = SearchLoop(
             search,
             Directions(),
@@ -224,7 +324,7 @@ class EngineContract:
     def test_maximizing_the_negative_makes_the_same_trials(self) -> None:
         for space in self.spaces:
             directions = Directions("maximize")
-            search = self.search(SearchProblem(space, directions, 3, _TRIALS))
+            search = self.watched(SearchProblem(space, directions, 3, _TRIALS))
             loop = SearchLoop(search, directions, Budget(_TRIALS))
             negated = drive(loop, lambda point: _negated(cost(point)))
             points = [trial.point for trial in negated]
@@ -235,13 +335,13 @@ class EngineContract:
             if space.finite and space.size < 40:  # all that is worth a trial may be known
                 continue
             known = {point: cost(point) for point in space.sample(4, 2)}
-            search = self.search(SearchProblem(space, Directions(), 3, 4))
+            search = self.watched(SearchProblem(space, Directions(), 3, 4))
             loop = SearchLoop(search, Directions(), Budget(4), known=known)
             assert list(drive(loop, cost))
 
     def test_any_budget_will_do(self) -> None:
         for budget in (1, 2, None):
-            search = self.search(SearchProblem(self.spaces[0], Directions(), 3, budget))
+            search = self.watched(SearchProblem(self.spaces[0], Directions(), 3, budget))
             loop = SearchLoop(search, Directions(), Budget(budget or 5))
             assert 1 <= len(list(drive(loop, cost))) <= (budget or 5)
 
@@ -251,18 +351,35 @@ class EngineContract:
 
     def test_it_survives_that_a_score_is_infinitely_good(self) -> None:
         loop = self.loop(self.spaces[0], budget=12)
-        assert list(drive(loop, lambda _point: (-math.inf,)))
+        trials = list(drive(loop, lambda _point: (-math.inf,)))
         assert loop.best is None
+        self.check_spent(len(trials), self.spaces[0], budget=12)
 
     def test_several_objectives_are_refused_or_searched(self) -> None:
-        directions = Directions(["minimize", "maximize"])
+        space, directions = self.spaces[0], Directions(["minimize", "maximize"])
         try:
-            search = self.search(SearchProblem(self.spaces[0], directions, 3, 12))
+            search = self.search(SearchProblem(space, directions, 3, _TRIALS))
         except InputError:
             return
         if not getattr(search, "multi_objective", False):
             return
-        loop = SearchLoop(search, directions, Budget(12))
-        points = [trial.point for trial in drive(loop, lambda point: 2 * cost(point))]
-        assert points
-        assert all(self.spaces[0].contains(point) for point in points)
+
+        def points(directions: Directions, *targets: float) -> list[Point]:
+            """The points for these objectives, each of which has its best point elsewhere."""
+            signs = [1 if name == "minimize" else -1 for name in directions.names]
+            search = self.watched(SearchProblem(space, directions, 3, _TRIALS))
+            loop = SearchLoop(search, directions, Budget(_TRIALS))
+
+            def costs(point: Point) -> Scores:
+                return tuple(
+                    sign * _away(point, target) for sign, target in zip(signs, targets, strict=True)
+                )
+
+            return [trial.point for trial in drive(loop, costs)]
+
+        expected = points(directions, 0, 20)
+        self.check_spent(len(expected), space)
+        turned = points(Directions(["maximize", "minimize"]), 0, 20)
+        assert turned == expected, "it takes one direction for another"
+        first, second = points(directions, 40, 20), points(directions, 0, -20)
+        assert (first != expected) == (second != expected), "it learns from one objective alone"
