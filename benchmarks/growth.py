@@ -29,6 +29,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from unittest import mock
+from urllib.parse import urlencode
 
 from zenturio.query import compare_studies, fit, results, study_frame
 from zenturio.query.catalog import SnapshotReader
@@ -51,10 +52,7 @@ KEPT = Path(__file__).with_suffix(".json")
 MARK = "growth"
 # In SQLite, and in PostgreSQL: a number from 0 to 1, a digest, and the columns of the fields.
 CHANCE = ("(random() / 1.8446744073709552e19 + 0.5)", "random()")
-DIGEST = (
-    "unhex(printf('%016x', i) || hex(randomblob(8)))",
-    "decode(lpad(to_hex(i), 16, '0') || substr(md5(random()::text), 1, 16), 'hex')",
-)
+DIGEST = ("randomblob(16)", "decode(md5(i || ' ' || random()), 'hex')")
 SLOTS = (
     [f"v{number}" for number in range(len(PARAMETERS) + len(METRICS))],
     ["i0", "i1", "i2", "t0", "r0", "r1", "r2", "i3"],
@@ -126,24 +124,41 @@ def open_again(path: Path) -> Any:
         return repository.open("s1", StudyDefinition())
 
 
-def home_page(path: Path) -> int:
-    """The bytes of the page."""
-    from starlette.applications import Starlette
-    from starlette.requests import Request
+def portal_page(page: str, address: str = "/", **query: str) -> Callable[[Path], int]:
+    """Return what makes a page of the portal, and answers its bytes.
 
-    from zenturio.show.portal.pages.study import home
-    from zenturio.show.portal.state import Portal, PortalSettings
+    ``{digest}`` in the address is the last experiment of the study.
+    """
 
-    app = Starlette()
-    app.state.portal = portal = Portal(PortalSettings(str(path), path.parent))
-    scope = {"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": [],
-             "app": app}  # fmt: skip
-    try:
-        return len(home(Request(scope)).body)
-    finally:
-        portal.close()
+    def ask(path: Path) -> int:
+        from starlette.applications import Starlette
+        from starlette.requests import Request
+
+        from zenturio.show.portal.pages import experiment, study
+        from zenturio.show.portal.state import Portal, PortalSettings
+
+        app = Starlette()
+        app.state.portal = portal = Portal(PortalSettings(str(path), path.parent))
+        digest = ""
+        if "name" in query:
+            portal.repository.columnar_copy(query["name"])  # else it is made beside the page
+        if "{digest}" in address:
+            last = portal.repository.find_digests("f", 1) or portal.repository.find_digests("e", 1)
+            digest = last[-1][0]
+        scope = {"type": "http", "method": "GET", "path": address.replace("{digest}", digest),
+                 "path_params": {"digest": digest}, "query_string": urlencode(query).encode(),
+                 "headers": [], "app": app}  # fmt: skip
+        pages = {"home": study.home, "study": study.study, "found": study.row_count,
+                 "failures": study.failures, "experiment": experiment.experiment}  # fmt: skip
+        try:
+            return len(pages[page](Request(scope)).body)
+        finally:
+            portal.close()
+
+    return ask
 
 
+BIG = {"name": "big"}
 COPIED = {"steps": 0.1, "statements": 0.1, "copied": 1.2}
 """What reads the copy looks at the database as little as if there were few results; numbers of more
 results take more bytes."""
@@ -170,7 +185,21 @@ QUESTIONS = (
     Question("open one study", open_again, (), {"steps": 0.1, "statements": 0.0}, "studies"),
     Question("list", lambda path: study_statuses(str(path)), ("list",),
              {"steps": 1.2, "statements": 0.2}, "studies"),
-    Question("the portal's home", home_page, (), {"statements": 0.2, "answer": 0.1}, "studies"),
+    Question("the portal's home", portal_page("home"), (), {"statements": 0.2, "answer": 0.1},
+             "studies"),
+    *(
+        Question(f"the portal: {name}", portal_page(page, "/study", **BIG, **query), (), COPIED)
+        for name, page, query in (
+            ("a table with a filter", "study", {"where": "wtime < 10"}),
+            ("a sorted table", "study", {"sort": "-gflops"}),
+            ("the last page of a sorted table", "study", {"sort": "-gflops", "before": "end"}),
+            ("how many rows a sorted table has", "found", {"sort": "-gflops"}),
+        )
+    ),
+    Question("the portal: failures by cause", portal_page("failures", "/study/failures", **BIG), (),
+             {"steps": 1.1, "statements": 0.2}),
+    Question("the portal: an experiment", portal_page("experiment", "/experiment/{digest}"), (),
+             {"steps": 0.1, "statements": 0.0}),
 )  # fmt: skip
 
 

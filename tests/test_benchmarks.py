@@ -6,9 +6,15 @@ import json
 import socket
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+
+from zenturio.query import study_frame
+from zenturio.record import columnar_copy
+from zenturio.record.open import open_repository
+from zenturio.show.portal.pages import study as study_pages
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 SMALLEST = {
@@ -104,6 +110,37 @@ def test_opening_a_study_and_a_list_grow_as_promised(tmp_path, monkeypatch):
             for what in ("steps", "statements"):
                 exponent = growth.exponent(sizes, [count[what] for count in work])
                 assert exponent <= question.promises[what] + 0.01, (question.name, what)
+
+
+def sample_of_100(path):
+    with closing(open_repository(path)) as repository:
+        return study_frame(repository, "big", most=100)
+
+
+def test_pages_of_the_portal_and_samples_grow_as_promised(tmp_path, monkeypatch):
+    """What reads all results of a large study does so in its copy, and an experiment nothing else."""
+    monkeypatch.syspath_prepend(str(FOLDER))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(columnar_copy, "COPY_ROWS", 1)
+    monkeypatch.setattr(columnar_copy, "SEGMENT_ROWS", 512)
+    monkeypatch.setattr(study_pages, "SMALL_STUDY", 0)
+    growth = importlib.import_module("growth")
+    sizes = [512, 4096]
+    for size in sizes:
+        growth.fill(tmp_path / f"{size}.db", size)
+    questions = {q.name: (q.ask, q.promises) for q in growth.QUESTIONS if "portal:" in q.name}
+    questions["a sample"] = sample_of_100, {"steps": 0.2, "statements": 0.1}
+    for name, (ask, promises) in questions.items():
+        work = []
+        for size in sizes:
+            ask(tmp_path / f"{size}.db")  # makes the copy
+            with growth.counting() as counts:
+                ask(tmp_path / f"{size}.db")
+            work.append(dict(counts))
+        for what in promises.keys() - {"copied"}:
+            exponent = growth.exponent(sizes, [count[what] for count in work])
+            # The last row of each segment of the copy is looked up: a few steps for 512 results.
+            assert exponent <= promises[what] + 0.3, (name, what, work)
 
 
 @pytest.mark.parametrize("name", ["application_files", "growth", "whole_commands"])

@@ -19,7 +19,7 @@ from tests.query.conftest import fill
 from zenturio.experiment.experiment import HostConditions
 from zenturio.expression import parse
 from zenturio.log_setup import work_progress
-from zenturio.query import compare_studies, results, study_frame
+from zenturio.query import compare_studies, listing, results, study_frame
 from zenturio.query.catalog import SnapshotReader
 from zenturio.query.frames import group_frame, varying_parameters
 from zenturio.query.interleaved_pairs import copied_runs
@@ -148,6 +148,44 @@ def test_rows_of_the_copy_stand_in_the_order_of_the_database(study):
     questions = itertools.product(CONDITIONS, ORDERS, [0, 1, 7, None])
     found = {question: differences_of(*question) for question in questions}
     assert {question: pairs for question, pairs in found.items() if pairs} == {}
+
+
+@pytest.mark.parametrize(
+    "repository", ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)], indirect=True
+)
+@pytest.mark.parametrize("where", [None, "wtime >= 0.5 or cores != 3", "solver != 'cg'", "n == 9"])
+def test_pages_of_the_copy_are_cut_from_the_order_of_the_database(study, where):
+    """Page by page from the first row and back from the last, with what stands before each."""
+    assert study.columnar_copy("s") is not None
+    condition = where and parse(where)
+    for sort in ("", "wtime", "-wtime", "n", "-solver", "fast", "-balance"):
+        query = TableQuery("s", condition, sort=(sort,) if sort else ())
+        with open_table(study, query) as table:
+            ordered = without_copy(table.numbers).tolist()
+        pages = []
+        with open_table(study, query) as table:
+            for turn in (False, True):
+                at, size = None, 30
+                while page := table.page(size, at, is_backwards=turn):
+                    assert page.total == len(ordered)
+                    pages.append((page.start, page.numbers.tolist()))
+                    if len(page.numbers) < size:
+                        break
+                    at = int(page.numbers[0 if turn else -1])
+        assert len(pages) >= 2 * (len(ordered) // 30 + 1)
+        for start, numbers in pages:
+            assert numbers == ordered[start : start + len(numbers)], (where, sort, start)
+
+
+def test_causes_of_failures_by_the_copy_are_those_of_the_database(study, monkeypatch):
+    monkeypatch.setattr(listing, "FEW_FAILURES", 1)
+    assert study.columnar_copy("s") is not None
+
+    def causes():
+        return query_listing(study, TableQuery("s"), lambda found: found.causes(5))
+
+    assert len(causes()) > 0
+    assert causes() == without_copy(causes)
 
 
 def compared_rows(seed, count=240):

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -39,6 +39,7 @@ from zenturio.record.columnar_copy import (
     ColumnarCopy,
     CopiedColumn,
     NotInCopyError,
+    Reals,
     look_up,
     row_parts,
 )
@@ -51,6 +52,22 @@ _RELATIONS: dict[str, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 _MIRRORED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _EXACT = 2**53
+
+Condition = Callable[[slice], Array]
+"""Says which of some rows meet it."""
+Truth = Callable[[slice], tuple[Array, Array]]
+"""Says of which of some rows it is true, and of which it is false."""
+
+
+class CopiedPage(NamedTuple):
+    """Some rows that follow each other in an order."""
+
+    numbers: Array
+    """Of the rows, in their order."""
+    start: int
+    """How many rows come before them."""
+    total: int
+    """How many rows there are."""
 
 
 class CopiedTable:
@@ -83,9 +100,11 @@ class CopiedTable:
         conditions = list(self._conditions())
         if not conditions:
             return None
-        mask = conditions[0]
-        for condition in conditions[1:]:
-            mask &= condition
+        mask = np.empty(self._copy.rows, dtype=np.bool_)
+        for part in row_parts(len(mask)):
+            mask[part] = conditions[0](part)
+            for condition in conditions[1:]:
+                mask[part] &= condition(part)
         return None if mask.all() else mask
 
     @cached_property
@@ -93,7 +112,7 @@ class CopiedTable:
         """The places of the rows that take part; None for all."""
         return None if self._mask is None else np.flatnonzero(self._mask)
 
-    def _conditions(self) -> Any:
+    def _conditions(self) -> Iterator[Condition]:
         """Which rows meet each condition; nothing for one that all meet."""
         rows, copy = self._catalog.rows, self._copy
         if rows.round == "newest":
@@ -105,22 +124,24 @@ class CopiedTable:
         if self._states:
             yield from self._equal("status", set(self._states))
         if self._without:
-            numbers = np.fromiter(self._without, dtype=np.int64)
-            yield ~np.isin(copy.column("number").data, numbers)
+            left_out = np.fromiter(self._without, dtype=np.int64)
+            numbers = copy.column("number").data
+            yield lambda part: ~np.isin(numbers[part], left_out)
         if self._where is not None:
-            yield self._truth(self._where)[0]
+            truth = self._truth(self._where)
+            yield lambda part: truth(part)[0]
         for column in self._finite:
-            reals = self._copy.reals(self._key(column))
-            is_finite = np.empty(len(reals), dtype=np.bool_)
-            for part in row_parts(len(reals)):
-                is_finite[part] = np.isfinite(reals[part])
-            yield is_finite
+            yield self._is_finite(self._copy.reals(self._key(column)))
 
-    def _equal(self, key: str, allowed: Collection[Any]) -> Any:
+    def _equal(self, key: str, allowed: Collection[Any]) -> Iterator[Condition]:
         codes, values = self._copy.column(key).codes()
         is_allowed = np.array([value in allowed for value in values], dtype=np.bool_)
         if not is_allowed.all():
-            yield look_up(is_allowed, codes)
+            yield lambda part: is_allowed[codes[part]]
+
+    @staticmethod
+    def _is_finite(reals: Reals) -> Condition:
+        return lambda part: np.isfinite(reals[part])
 
     def _column(self, column: StudyColumn) -> CopiedColumn:
         return self._copy.column(self._key(column))
@@ -231,38 +252,87 @@ class CopiedTable:
 
     def numbers(self, order: Sequence[tuple[StudyColumn, bool]], limit: int | None) -> Array:
         """The numbers of the rows in an order, behind which that of the space comes."""
-        if limit is not None and len(order) == 1:
-            ((column, falling),) = order
-            return self._first_numbers(self._column(column).reals(), limit, falling=falling)
+        if limit is not None and len(order) <= 1:
+            return self.page(order, limit).numbers
         rows = self.in_space
         for column, falling in reversed(order):
-            keys = self.reals(column)[rows]
-            rows = rows[np.argsort(-keys if falling else keys, kind="stable")]
+            keys = self._take(self._sort_keys(column, falling=falling)(slice(None)))[rows]
+            rows = rows[np.argsort(keys, kind="stable")]
         return self.row_numbers[rows[:limit]]
 
-    def _first_numbers(self, values: Array, limit: int, *, falling: bool) -> Array:
-        """The numbers of the first *limit* rows by *values* and the order of the space."""
+    def page(
+        self,
+        order: Sequence[tuple[StudyColumn, bool]],
+        limit: int,
+        at: int | None = None,
+        *,
+        is_backwards: bool = False,
+    ) -> CopiedPage:
+        """The first *limit* rows by one column at most, and then by the order of the space.
+
+        Those behind the row of number *at*; *is_backwards*: the last ones, before it. All rows are
+        looked at once, and those sorted that may be among the first. NotInCopyError if *at* is no
+        row of the copy.
+        """
         position, repeat, number = map(self._copy.column, ("position", "repeat", "number"))
         if position.nulls is not None:
             raise NotInCopyError("position")
         codes, repeats = repeat.codes()
+        values = np.array(repeats, dtype=np.int64)
 
-        def first(rows: Array) -> Array:
-            keys = values[rows]
-            by = (number.data[rows], np.array(repeats)[codes[rows]], position.data[rows],
-                  -keys if falling else keys)  # fmt: skip
-            return rows[np.lexsort(by)[:limit]]
+        def ties(rows: Array) -> list[Array]:
+            """What decides between rows of equal keys."""
+            return [position.data[rows], values[codes[rows]], number.data[rows]]
 
-        best: Array = np.empty(0, dtype=np.intp)
-        for part in row_parts(len(values) if limit else 0):
-            rows = np.arange(part.start, part.stop)
+        keys_of: Condition = lambda part: position.data[part]  # noqa: E731 - or that of a column
+        for column, falling in order:
+            keys_of = self._sort_keys(column, falling=falling)
+        anchor = None
+        if at is not None:
+            anchor = np.flatnonzero(number.data == at)[:1]
+            if not len(anchor):
+                raise NotInCopyError(f"row {at}")
+            anchor_key = keys_of(slice(int(anchor[0]), int(anchor[0]) + 1))
+        first: Array = np.empty(0, dtype=np.intp)
+        first_keys: Array = np.empty(0)
+        count = start = 0
+        for part in row_parts(self._copy.rows):
+            rows, keys = np.arange(part.start, part.stop), keys_of(part)
             if self._mask is not None:
-                rows = rows[self._mask[part]]
-            if len(best) == limit and not np.isnan(bound := values[best[-1]]):
-                keys = values[rows]  # those beyond the last of the best so far are none of them
-                rows = rows[keys >= bound if falling else keys <= bound]
-            best = first(np.concatenate([best, rows]))
-        return number.data[best].astype(np.int64, copy=False)
+                rows, keys = rows[self._mask[part]], keys[self._mask[part]]
+            count += len(rows)
+            if anchor is not None:
+                side = _sides(rows, keys, anchor, anchor_key, ties)
+                start += int(np.count_nonzero(side < 0 if is_backwards else side <= 0))
+                is_there = side < 0 if is_backwards else side > 0
+                rows, keys = rows[is_there], keys[is_there]
+            if len(first) == limit > 0:
+                # Those beyond the last of the first ones so far are none of them.
+                last = slice(0, 1) if is_backwards else slice(limit - 1, limit)
+                side = _sides(rows, keys, first[last], first_keys[last], ties)
+                is_there = side > 0 if is_backwards else side < 0
+                rows, keys = rows[is_there], keys[is_there]
+            if len(rows):
+                rows, keys = np.concatenate([first, rows]), np.concatenate([first_keys, keys])
+                places = np.lexsort((*reversed(ties(rows)), keys))
+                places = places[max(len(places) - limit, 0) :] if is_backwards else places[:limit]
+                first, first_keys = rows[places], keys[places]
+        if is_backwards:
+            start = (count if anchor is None else start) - len(first)
+        return CopiedPage(number.data[first].astype(np.int64, copy=False), start, count)
+
+    def _sort_keys(self, column: StudyColumn, *, falling: bool) -> Condition:
+        """Return numbers that some rows are ordered by, NaN for NULL: it comes last."""
+        key, sign = self._key(column), -1.0 if falling else 1.0
+        if self._copy.field(key).kind in ("int", "real"):
+            reals = self._copy.reals(key)
+            return lambda part: sign * reals[part]
+        # Texts are ordered by their characters' numbers, as the databases are told to.
+        codes, values = self._copy.column(key).codes()
+        ordered = sorted(value for value in values if value is not None)
+        ranks = {value: sign * rank for rank, value in enumerate(ordered)} | {None: math.nan}
+        table = np.array([ranks[value] for value in values])
+        return lambda part: table[codes[part]]
 
     def groups(self, heads: Sequence[SelectItem], keys: int) -> list[tuple[Any, ...]]:
         """The *heads* for each combination of the first *keys* of them, in any order."""
@@ -331,16 +401,14 @@ class CopiedTable:
                     cells[group] = exact(members)
         return cells
 
-    def _truth(self, node: SyntaxNode) -> tuple[Array, Array]:
+    def _truth(self, node: SyntaxNode) -> Truth:
         """Return in which rows a condition is true, and in which false; elsewhere it is NULL."""
         match node:
             case Logic("and" | "or" as word, operands):
-                parts = [self._truth(part) for part in operands]
-                join, meet = (np.logical_and, np.logical_or)[:: 1 if word == "and" else -1]
-                return join.reduce([t for t, _ in parts]), meet.reduce([f for _, f in parts])
+                return _joined([self._truth(operand) for operand in operands], word)
             case Not(operand):
-                true, false = self._truth(operand)
-                return false, true
+                truth = self._truth(operand)
+                return lambda part: truth(part)[::-1]
             case Compare(Name(name), (step,)) if isinstance(step.operand, Constant):
                 return self._compared(name, step.operator, [step.operand.value])
             case Compare(Constant(value), (step,)) if isinstance(step.operand, Name):
@@ -349,31 +417,71 @@ class CopiedTable:
                 isinstance(option, Constant) for option in options
             ):
                 values = [option.value for option in options if isinstance(option, Constant)]
-                true, false = self._compared(name, "==", values)
-                return (false, true) if negated else (true, false)
+                truth = self._compared(name, "==", values)
+                return (lambda part: truth(part)[::-1]) if negated else truth
         raise NotInCopyError("a condition of another form")
 
-    def _compared(self, name: str, sign: str, values: Sequence[Any]) -> tuple[Array, Array]:
+    def _compared(self, name: str, sign: str, values: Sequence[Any]) -> Truth:
         """In which rows a column stands so to one of *values*, and in which to none."""
-        column = self._column(self._catalog.column(name))
-        relation = _RELATIONS[sign]
-        is_number = column.field.kind in ("int", "real")
+        key = self._key(self._catalog.column(name))
+        relation, kind = _RELATIONS[sign], self._copy.field(key).kind
+        is_number = kind in ("int", "real")
         for value in values:
             fits = type(value) in ((int, float) if is_number else ())
-            fits = fits or (column.field.kind == "str" and isinstance(value, str))
+            fits = fits or (kind == "str" and isinstance(value, str))
             if not fits or (is_number and not abs(value) < _EXACT):
                 raise NotInCopyError(name)
-        if column.values is not None:
+        if self._copy.is_coded(key):
+            column = self._copy.column(key)
             table = [
                 None if value is None else any(relation(value, other) for other in values)
-                for value in (*column.values, None)
+                for value in (*(column.values or ()), None)
             ]
             true, false = (np.array([t is wanted for t in table]) for wanted in (True, False))
-            return look_up(true, column.data), look_up(false, column.data)
-        data = column.reals()
-        has_value = ~np.isnan(data)
-        true = np.logical_or.reduce([relation(data, value) for value in values]) & has_value
-        return true, has_value & ~true
+            return lambda part: (true[column.data[part]], false[column.data[part]])
+        reals = self._copy.reals(key)
+
+        def truth(part: slice) -> tuple[Array, Array]:
+            data = reals[part]
+            has_value = ~np.isnan(data)
+            true = np.logical_or.reduce([relation(data, value) for value in values]) & has_value
+            return true, has_value & ~true
+
+        return truth
+
+
+def _joined(parts: Sequence[Truth], word: Literal["and", "or"]) -> Truth:
+    """Return in which rows all of *parts* are true, or any of them."""
+    join, meet = (np.logical_and, np.logical_or)[:: 1 if word == "and" else -1]
+
+    def truth(rows: slice) -> tuple[Array, Array]:
+        pairs = [part(rows) for part in parts]
+        return join.reduce([t for t, _ in pairs]), meet.reduce([f for _, f in pairs])
+
+    return truth
+
+
+def _sides(
+    rows: Array, keys: Array, anchor: Array, anchor_key: Array, ties: Callable[[Array], list[Array]]
+) -> Array:
+    """Of each of *rows* whether it comes before the one row *anchor* (-1), behind it (1), or is it.
+
+    By *keys*, among which NaN comes last, and where these are equal by what *ties* says.
+    """
+    (bound,) = anchor_key.tolist()
+    if bound != bound:  # noqa: PLR0124 - NaN
+        is_equal = np.isnan(keys)
+        is_before = ~is_equal
+    else:
+        is_equal, is_before = keys == bound, keys < bound
+    sides: Array = 1 - 2 * is_before.astype(np.int8)
+    equal = np.flatnonzero(is_equal)
+    decided: Array = np.zeros(len(equal), dtype=np.int8)
+    for tie, limit in zip(ties(rows[equal]), ties(anchor), strict=True):
+        side = (tie > limit[0]).astype(np.int8) - (tie < limit[0])
+        decided = np.where(decided == 0, side, decided)
+    sides[equal] = decided
+    return sides
 
 
 _MEDIAN_ENDS: Mapping[str, Literal[0, 1]] = {"median_low": 0, "median_high": 1}

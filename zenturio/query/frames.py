@@ -21,6 +21,7 @@ from zenturio.query.select_statement import (
     StudySelect,
     restore_rows,
     select_rows,
+    select_rows_among,
 )
 from zenturio.query.sql_fragments import DIALECTS, Fragment, bound_value, sql, verbatim
 from zenturio.query.study_table import StudyTable, TableQuery, condition_of, open_table
@@ -30,7 +31,8 @@ from zenturio.record.columnar_copy import NotInCopyError
 from zenturio.record.entities import NEWEST, RowChoice
 
 DIGITS = 6
-"""Of a digest, its last ones: they say whether an experiment is in a sample."""
+"""Of a digest, its first ones: they say whether an experiment is in a sample, and an index of the
+database leads to those that are."""
 
 _DTYPES: dict[Type, tuple[str, str]] = {
     "int": ("int64", "Int64"),
@@ -82,9 +84,11 @@ def study_frame(
     with open_table(repository, query) as answers:
         catalog, statement = answers.catalog, answers.statement
         matching = answers.count() if most is not None else 0
-        sampled = most is not None and matching > most
+        sampled, among = most is not None and matching > most, None
         if most is not None and sampled:
-            statement = answers.narrowed(_share(answers.reader, catalog, most / matching))
+            end = f"{int(most / matching * 16**DIGITS):0{DIGITS}x}"
+            among = _numbers_before(answers.reader, catalog, end)
+            statement = answers.narrowed(_is_before(answers.reader, catalog, end))
         selected = _columns(catalog, everything, column_names, facts)
         if metrics is not None:
             chosen = {catalog.column(name) for name in metrics}
@@ -94,7 +98,11 @@ def study_frame(
         if not everything and not sampled and (columns is not None or metrics is not None):
             series = _copied_series(answers, selected)
         if series is None:
-            cells = restore_rows(selected, select_rows(answers.reader, statement, heads, order=()))
+            if among is None:
+                found = select_rows(answers.reader, statement, heads, order=())
+            else:
+                found = select_rows_among(answers.reader, statement, heads, among)
+            cells = restore_rows(selected, found)
             values = list(zip(*cells, strict=True)) if cells else [() for _ in selected]
             series = [column_series(c, v) for c, v in zip(selected, values, strict=True)]
         order = statement.space_order()
@@ -179,12 +187,23 @@ def _copied_values(
     return distinct.take(np.searchsorted(present, codes[rows])).reset_index(drop=True)
 
 
-def _share(reader: SnapshotReader, catalog: Catalog, share: float) -> Fragment:
-    """Experiments by the end of their digests: as good as drawn by lot, and the same each time."""
+def _is_before(reader: SnapshotReader, catalog: Catalog, end: str) -> Fragment:
+    """Experiments by the beginning of their digests: as good as drawn by lot, and always the same.
+
+    *end*: digits of a digest, behind those of the experiments.
+    """
     collation = DIALECTS[reader.dialect].collation
     digest = verbatim(catalog.facts["digest"].sql())
-    end = bound_value(f"{int(share * 16**DIGITS):0{DIGITS}x}", "str")
-    return sql(f"substr({{}}, {33 - DIGITS}){collation} < {{}}", digest, end)
+    return sql(f"{{}}{collation} < {{}}", digest, bound_value(end, "str"))
+
+
+def _numbers_before(reader: SnapshotReader, catalog: Catalog, end: str) -> list[int]:
+    """The numbers of these rows: an index leads to them, where the condition reads all rows."""
+    literal = {"sqlite": f"x'{end}'", "postgresql": f"'\\x{end}'::bytea"}[reader.dialect]
+    # With a plus SQLite does not take the index of versions, which leads to all rows.
+    before = f"WHERE +version = {catalog.version} AND digest < {literal}"
+    rows = reader.fetch(f"SELECT id FROM results {before}")  # noqa: S608 - a number and digits
+    return [number for (number,) in rows]
 
 
 def column_series(column: StudyColumn, values: Sequence[Any]) -> pd.Series[Any]:

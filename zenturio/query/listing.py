@@ -6,9 +6,10 @@ of all experiments are computed once, and pages are cut from these.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from zenturio.annotate.model import MEASURED
@@ -73,6 +74,13 @@ LONGEST_CAUSE = 4_000
 
 Answer = TypeVar("Answer")
 FAILED: tuple[ExperimentState, ...] = ("failed", "wrong", "timeout", "cancelled")
+FEW_FAILURES = 8
+"""Results for each failure, from which on failures are looked up one by one."""
+_LISTED = {
+    "sqlite": "SELECT value FROM json_each({})",
+    "postgresql": "SELECT json_array_elements_text({}::json)::bigint",
+}
+"""The numbers of a list."""
 
 
 def query_listing(
@@ -93,6 +101,7 @@ class Listing:
         self.catalog = table.catalog
         self.columns = _columns(table.catalog, table.query)
         self.numbers = table.numbers
+        self.page = table.page
         self.repeated = table.has_repeats
 
     def first(self, count: int) -> list[ExperimentRow]:
@@ -132,30 +141,47 @@ class Listing:
         if not any(self.catalog.counts[state] for state in FAILED):
             return []
         example = sql("min({})", self._table.keys[2])
-        statement = self._causes(most, self._table.source(facts=True), example)
-        causes = self._reader.rows(statement)
+        source = self._table.source(facts=True)
+        causes = self._reader.rows(self._causes(most, source, self._is_among_failed(), example))
         shown = {row.number: row for row in self.those(number for *_, number in causes)}
         return [
             FailureCause(status, unescape_start(cause), int(count), shown[number])
             for status, cause, count, number in causes
         ]
 
+    def _is_failed(self) -> Fragment:
+        """Whether a row failed."""
+        status = verbatim(self.catalog.facts["status"].sql())
+        states = join_fragments(", ", (Fragment((BoundValue(state),)) for state in FAILED))
+        return sql("{} IN ({})", status, states)
+
+    def _is_among_failed(self) -> Fragment:
+        """The same by numbers, where the copy tells those of a few failures among many results."""
+        condition = self._is_failed()
+        count = sum(self.catalog.counts[state] for state in FAILED)
+        if self.query.where or count > self.catalog.total // FEW_FAILURES:
+            return condition
+        table = StudyTable(self._reader, self.catalog, replace(self.query, states=FAILED))
+        with suppress(NotInCopyError):
+            if copied := table.copied(build=False):
+                listed = Fragment((BoundValue(json.dumps(copied.row_numbers.tolist())),))
+                among = f"{{}} IN ({_LISTED[self._reader.dialect]})"
+                return sql("{} AND {}", sql(among, self._table.keys[2], listed), condition)
+        return condition
+
     def causes_sql(self, most: int) -> str:
         """That question as somebody asks it of the study's view."""
-        return self._causes(most, self._view()).plain(self._reader.dialect)
+        return self._causes(most, self._view(), self._is_failed()).plain(self._reader.dialect)
 
-    def _causes(self, most: int, source: Fragment, *also: Fragment) -> Fragment:
+    def _causes(self, most: int, source: Fragment, failed: Fragment, *also: Fragment) -> Fragment:
         status, cause = (verbatim(self.catalog.facts[fact].sql()) for fact in ("status", "cause"))
         if also:  # for a page: a cause of a hundred megabytes is not to fill its memory
             cause = sql(f"substr({{}}, 1, {LONGEST_CAUSE})", cause)
-        states = join_fragments(", ", (Fragment((BoundValue(state),)) for state in FAILED))
         return sql(
-            f"SELECT {{}} {{}} WHERE {{}} IN ({{}}) GROUP BY 1, 2 ORDER BY 3 DESC, {{}}, {{}}"
-            f" LIMIT {most}",
+            f"SELECT {{}} {{}} WHERE {{}} GROUP BY 1, 2 ORDER BY 3 DESC, {{}}, {{}} LIMIT {most}",
             join_fragments(", ", (status, cause, verbatim("count(*)"), *also)),
             source,
-            status,
-            states,
+            failed,
             *(
                 sql(f"{{}}{DIALECTS[self._reader.dialect].collation}", column)
                 for column in (status, cause)

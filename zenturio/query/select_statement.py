@@ -328,9 +328,8 @@ def select_rows(
     Rows are sorted by *order* and then by their place in the space, and cut off after *limit*;
     without *order* they come in any order.
     """
-    names = key_names(statement.catalog)
-    keys = [verbatim(f"{ROW}.{quote_name(name)}") for name in names]
-    number = SelectItem(names[2], keys[2])
+    keys = _key_items(statement.catalog)
+    number = keys[2]
 
     def part(
         items: Sequence[SelectItem],
@@ -339,16 +338,11 @@ def select_rows(
         among: Fragment = EMPTY_FRAGMENT,
     ) -> Rows:
         shown = [head.fragment for head in (*items, *(head for head, _ in order or ()))]
-        text = join_fragments(" ", [statement.condition, *shown]).plain(reader.dialect)
-        catalog = statement.catalog
-        source = reader.repository.ordered_rows_sql(
-            catalog.study, names, facts=True, names=used_columns(catalog, text), rows=catalog.rows
-        )
         selected = statement.select(
             items,
             order=order or (),
-            keys=() if order is None else keys,
-            source=f"({source})",
+            keys=() if order is None else [key.fragment for key in keys],
+            source=_source(reader, statement, shown),
             among=among,
         )
         return reader.rows(with_limit(selected, limit))
@@ -360,13 +354,61 @@ def select_rows(
         numbers = [row[0] for row in part([number], order, limit)]
     among = EMPTY_FRAGMENT
     if 0 < len(numbers) <= NAMED_ROWS:
-        among = sql("{} IN ({})", number.fragment, verbatim(", ".join(map(str, numbers))))
+        among = _named(number, numbers)
     cells_by_number: dict[int, list[Any]] = {number: [] for number in numbers}
     for chunk in column_chunks(heads) if numbers else ():
         for key, *cells in part([number, *chunk], among=among):
             if key in cells_by_number:
                 cells_by_number[key] += cells
     return [tuple(cells_by_number[key]) for key in numbers]
+
+
+def select_rows_among(
+    reader: SnapshotReader,
+    statement: StudySelect,
+    heads: Sequence[SelectItem],
+    numbers: Sequence[int],
+) -> Rows:
+    """Return the *heads* of those rows of *statement* that have one of these *numbers*.
+
+    In the order of the space; no other rows are looked at.
+    """
+    keys = _key_items(statement.catalog)
+    columns = list(column_chunks(heads))
+    found: list[tuple[tuple[Any, ...], list[Any]]] = []
+    for some in column_chunks(numbers, NAMED_ROWS):
+        cells_by_key: dict[tuple[Any, ...], list[Any]] = {}
+        for chunk in columns:
+            items = [*keys, *chunk]
+            source = _source(reader, statement, [item.fragment for item in items])
+            among = _named(keys[2], some)
+            for row in reader.rows(statement.select(items, source=source, among=among)):
+                cells_by_key.setdefault(row[:3], []).extend(row[3:])
+        found += cells_by_key.items()
+    # SQLite has positions beyond 63 bits as texts, which come behind all numbers.
+    found.sort(key=lambda pair: (isinstance(pair[0][0], str), *pair[0]))
+    return [tuple(cells) for _, cells in found]
+
+
+def _key_items(catalog: Catalog) -> list[SelectItem]:
+    """Position, repeat and number of a row, as `_source` has them."""
+    return [SelectItem(name, verbatim(f"{ROW}.{quote_name(name)}")) for name in key_names(catalog)]
+
+
+def _source(reader: SnapshotReader, statement: StudySelect, shown: Iterable[Fragment]) -> str:
+    """The rows of the study with their keys, and the columns that are *shown* or looked at."""
+    catalog = statement.catalog
+    text = join_fragments(" ", [statement.condition, *shown]).plain(reader.dialect)
+    rows = reader.repository.ordered_rows_sql(
+        catalog.study, key_names(catalog), facts=True, names=used_columns(catalog, text),
+        rows=catalog.rows,
+    )  # fmt: skip
+    return f"({rows})"
+
+
+def _named(number: SelectItem, numbers: Iterable[int]) -> Fragment:
+    """The condition that a row has one of these numbers."""
+    return sql("{} IN ({})", number.fragment, verbatim(", ".join(map(str, numbers))))
 
 
 def extreme_number(reader: SnapshotReader, extreme: str, number: Fragment, source: Fragment) -> int:

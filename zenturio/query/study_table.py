@@ -32,7 +32,7 @@ from zenturio.query.catalog import (
     open_snapshot,
     read_catalog,
 )
-from zenturio.query.copied_table import CopiedTable
+from zenturio.query.copied_table import CopiedPage, CopiedTable
 from zenturio.query.present import digests_outside
 from zenturio.query.select_statement import (
     EMPTY_FRAGMENT,
@@ -346,23 +346,57 @@ class StudyTable:
         """The numbers of all rows, or of the first *count*, in their order."""
         if self.is_empty:
             return np.empty(0, dtype=np.int64)
-        if self.query.sort or self.query.where:
-            with suppress(NotInCopyError):
-                if table := self.copied(build=count is None):
-                    sorts = [(self.catalog.column(h.name), falling) for h, falling in self.order]
-                    return table.numbers(sorts, count)
-        is_large = self.reader.dialect == "sqlite" and self.catalog.total >= MANY_ROWS
-        if count is not None and is_large:
-            some = self.first_numbers(count)
-            if len(some) == count:
-                return some
+        # A condition that many rows meet needs no copy to find the first ones.
+        quick = [self._copied_numbers, self._numbers_ahead]
+        for find in quick if self.query.sort else reversed(quick):
+            numbers = find(count)
+            if numbers is not None:
+                return numbers
         # SQLite takes twice the time and memory to sort all rows by a number.
-        if count is None and is_large and len(self.order) == 1 and _is_number(self.order[0][0]):
+        is_one = count is None and self._is_large and len(self.order) == 1
+        if is_one and _is_number(self.order[0][0]):
             return self._by_value(*self.order[0])
         # Where few rows meet a condition, to walk along the index of the order takes longer.
         key_form = "+{}" if count and self.query.where and self.reader.dialect == "sqlite" else "{}"
         order = [*self.statement.orders(self.order), *(sql(key_form, key) for key in self.keys)]
         return self._numbers(self._rows_looked_at, self._condition, order, count)
+
+    @property
+    def _is_large(self) -> bool:
+        """Whether SQLite would read many rows to find the first ones."""
+        return self.reader.dialect == "sqlite" and self.catalog.total >= MANY_ROWS
+
+    def _copied_numbers(self, count: int | None) -> RowNumbers | None:
+        """What `numbers` returns, by the copy; None where it cannot tell."""
+        if self.query.plain:
+            return None
+        with suppress(NotInCopyError):
+            if table := self.copied(build=count is None):
+                return table.numbers(self.sorted_by, count)
+        return None
+
+    def _numbers_ahead(self, count: int | None) -> RowNumbers | None:
+        """What `first_numbers` found in a large study, if it found as many as are asked for."""
+        if count is None or not self._is_large:
+            return None
+        some = self.first_numbers(count)
+        return some if len(some) == count else None
+
+    @property
+    def sorted_by(self) -> list[tuple[StudyColumn, bool]]:
+        """The columns of the order, and whether the greatest comes first."""
+        return [(self.catalog.column(head.name), falling) for head, falling in self.order]
+
+    def page(
+        self, limit: int, at: int | None = None, *, is_backwards: bool = False
+    ) -> CopiedPage | None:
+        """The rows behind or before that of number *at*, by the copy; None where it cannot tell."""
+        if len(self.order) > 1 or self.is_empty:
+            return None
+        with suppress(NotInCopyError):
+            if table := self.copied(build=False):
+                return table.page(self.sorted_by, limit, at, is_backwards=is_backwards)
+        return None
 
     def first_numbers(self, count: int) -> RowNumbers:
         """The first *count*, if they are found without looking at all rows for long; or fewer."""

@@ -242,11 +242,13 @@ class ColumnarCopy:
                 self._columns[key] = self._column(key)
         return self._columns[key]
 
+    def is_coded(self, key: str) -> bool:
+        """Whether the values of a column are numbered; as `column`."""
+        return self.field(key).kind in ("str", "bool") or key in self._manifest.dictionaries
+
     def reals(self, key: str) -> Reals:
         """The reals of a column, of which not all rows need be in memory; as `column`."""
-        kind = self.field(key).kind
-        is_raw = key not in self._manifest.dictionaries and kind in ("int", "real")
-        if key in self._columns or not is_raw:
+        if key in self._columns or self.is_coded(key):
             return self.column(key).reals()
         return StoredReals(self, key)
 
@@ -544,15 +546,17 @@ class _Copier:
         before = [segment.file for segment in manifest.segments]
         self._drop_changed()
         last = manifest.segments[-1].last if manifest.segments else 0
-        if self._held + self._count(last) != int(total):
+        has_gaps = self._held + self._count(last) != int(total)
+        if has_gaps:
             self._drop_miscounted()
         if manifest.segments and manifest.segments[-1].count < SEGMENT_ROWS and self._count(last):
             manifest.segments.pop()  # an open segment is read once more with what came behind it
         segments: list[_Segment] = []
         start = 0
         for segment in [*manifest.segments, None]:
-            end = None if segment is None else segment.first
-            segments += self._read_between(start, end, int(total))
+            if has_gaps or segment is None:
+                end = None if segment is None else segment.first
+                segments += self._read_between(start, end, int(total))
             if segment is not None:
                 segments.append(segment)
                 start = segment.last

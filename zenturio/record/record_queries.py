@@ -226,12 +226,13 @@ def get_record(context: StudyTransaction, digest: str) -> ExperimentRecord:
         return max(results, key=lambda result: (result.record.newest, result.number)).record
     for table, state in (("claims", "running"), ("attempts", "missing")):
         points = transaction.sql(
-            f"SELECT {_POINT} FROM {table} WHERE version = {mark} AND digest = {mark}"
-            " ORDER BY id DESC LIMIT 1",
+            f"SELECT {_POINT} FROM {table} WHERE version = {mark} AND digest = {mark}",
             (context.version.id, codec.digest_key(digest)),
         )
         if points:
-            return _point(context, points[0], state)  # type: ignore[arg-type] # both are states
+            # The newest; SQLite would walk through all rows of the version for an ORDER BY id.
+            point = max(points, key=lambda row: row[2])
+            return _point(context, point, state)  # type: ignore[arg-type] # both are states
     raise repository.no_experiment([digest])
 
 

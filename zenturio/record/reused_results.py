@@ -316,13 +316,14 @@ def equated_result(context: StudyTransaction, digest: str) -> EquatedResult | No
     """Return the experiment of which this one's result is an accepted copy, if it is one."""
     transaction, mark = context.transaction, context.transaction.dialect.mark
     rows = transaction.sql(
-        f"SELECT c.note, c.person, c.at, c.source {_EQUATED} AND r.version = {mark}"
-        f" AND r.digest = {mark} ORDER BY r.id DESC LIMIT 1",
+        f"SELECT r.id, c.note, c.person, c.at, c.source {_EQUATED} AND r.version = {mark}"
+        f" AND r.digest = {mark}",
         (context.version.id, codec.digest_key(digest)),
     )
     if not rows:
         return None
-    note, person, at, source = rows[0]
+    # Not by ORDER BY and LIMIT: SQLite would walk through all results of the version for it.
+    _, note, person, at, source = max(rows, key=lambda row: row[0])
     origin = transaction.sql(
         f"SELECT digest FROM results WHERE id = {mark}"
         f" UNION SELECT digest FROM attempts WHERE id = {mark}",

@@ -16,7 +16,7 @@ from show.portal.running_portal import served
 from zenturio.experiment.experiment import MachineKind
 from zenturio.query.catalog import Form, StudyColumn
 from zenturio.query.listing import ColumnRange
-from zenturio.record import DriverProcess, Field, StudyDefinition
+from zenturio.record import DriverProcess, Field, StudyDefinition, columnar_copy
 from zenturio.record.open import open_repository
 from zenturio.show.portal.pages.study import _as_declared
 from zenturio.show.portal.state import PortalSettings
@@ -68,6 +68,23 @@ def test_pages_of_a_table_hold_every_row_once_and_lead_back(portal, asked, count
         back = portal.page(_links(last)["prev"])
         assert set(_rows(back)) <= set(rows)
         assert _rows(back)[-1] == rows[rows.index(_rows(last)[0]) - 1]
+
+
+@pytest.mark.parametrize("asked", ["sort=-gflops", "where=threads+>%3D+2", "state=ok&sort=solver"])
+def test_pages_by_the_columnar_copy_are_those_by_the_database(portal, asked, tmp_path, monkeypatch):
+    def pages():
+        portal.service.portal.results.clear()
+        first = portal.page(f"/study?name=matmul&{asked}")
+        last = portal.page(_links(first)["last"])
+        shown = [first, portal.page(_links(first)["next"]), last, portal.page(_links(last)["prev"])]
+        return [(_rows(page), re.findall(r"\d+–\d+ of \d+", page)) for page in shown]
+
+    expected = pages()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(columnar_copy, "COPY_ROWS", 1)
+    assert portal.service.portal.repository.columnar_copy("matmul") is not None
+    monkeypatch.setattr(portal.service.portal, "row_order", None)  # nothing is sorted as a whole
+    assert pages() == expected
 
 
 def test_a_table_is_sorted_up_then_down_then_not(portal):

@@ -200,13 +200,15 @@ def _excerpt(portal: Portal, query: ChartQuery) -> TableExcerpt:
     condition = joined or "".join(conditions)
     where = parse(Passage.of(condition, "filter")) if condition else None
     table_query = TableQuery(study, where, ("ok",), rows=query.row_choice, own_first=True)
-    numbers = None if where is None else portal.row_order(table_query).value
 
     def read(listing: Listing) -> TableExcerpt:
         total = listing.catalog.counts["ok"]
-        if numbers is None:
+        if where is None:
             count, first = total, listing.first(EXCERPT_ROWS)
+        elif page := listing.page(EXCERPT_ROWS):
+            count, first = page.total, listing.those(page.numbers)
         else:
+            numbers = portal.row_order(table_query).value
             count, first = len(numbers), listing.those(numbers[:EXCERPT_ROWS])
         return TableExcerpt(study, condition, listing.columns, first, count, total)
 

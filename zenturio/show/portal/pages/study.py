@@ -255,7 +255,14 @@ def _table(portal: Portal, query: StudyQuery, *, counted: bool) -> TablePage:
     anchor = query.after or query.before
     at = _row_number(portal, query.name, anchor) if anchor not in ("", "end") else None
     if not table.plain:
-        order = portal.row_order(table) if anchor or counted else portal.cached_row_order(table)
+        order = portal.cached_row_order(table)
+        if order is None and (anchor or counted or table.sort):
+            copied = query_listing(
+                repository, table, lambda listing: _page_of_copy(listing, query, at)
+            )
+            if copied is not None:
+                return copied
+            order = portal.row_order(table) if anchor or counted else None
         if order is not None:
             return query_listing(
                 repository, table, lambda listing: _page_of_order(listing, order, query, at)
@@ -314,17 +321,38 @@ def _page_of_order(
         places = np.flatnonzero(numbers == at)
         place = int(places[0]) if len(places) else 0  # it may have left the table since
         start = place + 1 if query.after and len(places) else max(place - PAGE_ROWS, 0)
-    rows = listing.those(numbers[start : start + PAGE_ROWS])
-    has_later = rows and start + PAGE_ROWS < len(numbers)
+    as_of = order.computed_at if time.time() - order.computed_at > FRESH_SECONDS else 0.0
+    return _page_at(listing, numbers[start : start + PAGE_ROWS], start, len(numbers), as_of)
+
+
+def _page_of_copy(listing: Listing, query: StudyQuery, at: int | None) -> TablePage | None:
+    """Return the same page of a large study by its columnar copy; None if that cannot tell."""
+    page = listing.page(PAGE_ROWS, at, is_backwards=bool(query.before))
+    if page is None:
+        return None
+    if query.before == "end":  # pages begin where they do from the first one on
+        start = max(page.total - 1, 0) // PAGE_ROWS * PAGE_ROWS
+        page = page._replace(numbers=page.numbers[start - page.start :], start=start)
+    elif query.before and page.start == 0:
+        page = listing.page(PAGE_ROWS)
+    return page and _page_at(listing, page.numbers, page.start, page.total)
+
+
+def _page_at(
+    listing: Listing, numbers: RowNumbers, start: int, count: int, as_of: float = 0.0
+) -> TablePage:
+    """Return the page of the rows with these *numbers*, *start* being before them."""
+    rows = listing.those(numbers)
+    has_later = rows and start + PAGE_ROWS < count
     return TablePage(
         listing.columns,
         rows,
         listing.sql(PAGE_ROWS),
         _anchor(listing, rows[0]) if rows and start else "",
         _anchor(listing, rows[-1]) if has_later else "",
-        len(numbers),
+        count,
         start,
-        order.computed_at if time.time() - order.computed_at > FRESH_SECONDS else 0.0,
+        as_of,
     )
 
 
