@@ -73,6 +73,7 @@ NEIGHBOURS = {
     "study": [
         "cli/test_serve.py",
         "query/test_columnar_copy.py",
+        "search/test_expected_best.py",
         "show/portal/test_people.py",
         "show/portal/test_versions.py",
     ],

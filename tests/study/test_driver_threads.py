@@ -175,6 +175,7 @@ def test_outcomes_are_committed_together_and_those_that_were_accepted_are_told_o
         commits.add(*pair)
     assert commits.commit() == digests(0, 1)
     assert written == [pairs(0, 1, 2)]
+    assert not commits._has_waiting.is_set(), "its thread would go on looking"
     assert commits.commit() == set()
     assert len(written) == 1
 
@@ -202,7 +203,7 @@ def test_a_commit_is_due_after_a_while(monkeypatch):
 
 
 def test_the_thread_commits_while_the_driver_does_not_and_leaves_the_telling_to_it(monkeypatch):
-    monkeypatch.setattr(study_records, "WAIT", 0.001)
+    monkeypatch.setattr(study_records, "COMMIT_WAIT", 0.001)
     monkeypatch.setattr(study_records, "QUIET", 0.001)
     written = Written(PlaceError("away"), PlaceError("still away"))
     with GroupCommit(written) as commits:

@@ -196,6 +196,23 @@ def test_failures_are_grouped_by_their_cause_the_most_frequent_first():
 
 
 @pytest.mark.parametrize(
+    ("numbers", "cause", "name"),
+    [
+        ((7, 7), "exit 2: line #", "exit 2: line 7"),
+        ((7, 8), "exit 2: line #", "exit 2: line #"),
+        ((7, 8, 7), "exit 2: line #", "exit 2: line #"),
+        ((7, 8), "exit 2", "exit 2"),
+    ],
+)
+def test_a_cause_is_named_as_written_while_all_failures_have_the_same_numbers(numbers, cause, name):
+    run = counts()
+    for index, number in enumerate(numbers):
+        run.ended(experiment(index), failed(index, cause, b"line %d\n" % number))
+    (group,) = run.summary(9, 1.0, interrupted=False).failures
+    assert (group.text, group.count) == (name, len(numbers))
+
+
+@pytest.mark.parametrize(
     ("causes", "hosts", "is_one_machine", "is_faulty"),
     [
         (["build failed: exit 2"], 1, True, True),

@@ -9,7 +9,10 @@ from zenturio.annotate.lint import lint
 from zenturio.annotate.scan import scan
 from zenturio.cli.main import app
 from zenturio.errors import InputError, ZenError
+from zenturio.study.driver.experiment_source import select_points
 from zenturio.study.driver.study_session import TRIED, doubtful_formulas, refusals
+from zenturio.study.local_run import run_locally
+from zenturio.study.study_request import PlaceOptions
 
 WRONG = {
     "CPUS that are none at a point": 'PARAM n = { 0:3 }\nRUN "true" CPUS n',
@@ -86,6 +89,14 @@ def test_a_run_is_refused_for_its_own_points_alone(write, tmp_path):
     path = write('PARAM n = { 1, 0 }\nRUN "true" CPUS n')
     found = CliRunner().invoke(app, ["run", str(path), "--limit", "1"])
     assert found.exit_code == 0, found.output
+
+
+def test_a_study_that_runs_nothing_is_told_before_its_place_is_looked_for(write):
+    application = scan(write("PARAM n = { 1, 2 }"))
+    with pytest.raises(InputError, match="has no RUN directive"):
+        run_locally(
+            application, select_points(application.space), place=PlaceOptions(place="nowhere")
+        )
 
 
 def test_data_are_not_read_for_it(write, tmp_path, monkeypatch):

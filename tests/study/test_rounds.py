@@ -16,7 +16,7 @@ from zenturio.study.best_points import best
 from zenturio.study.driver.experiment_source import select_points
 from zenturio.study.driver.study_driver import DriverSettings
 from zenturio.study.driver.study_session import StudySession
-from zenturio.study.local_run import plan_locally, run_locally
+from zenturio.study.local_run import plan_request, run_locally
 from zenturio.study.overview import study_status
 from zenturio.study.study_request import PlaceOptions, StudyRequest
 
@@ -55,13 +55,8 @@ class Driven:
         return summary.cached, summary.ok, summary.failed, summary.notes
 
     def foresee(self, **settings):
-        application = scan([str(self.path)])
-        plan = plan_locally(
-            application,
-            select_points(application.space),
-            db=self.db,
-            settings=DriverSettings(**settings),
-        )
+        request = StudyRequest((str(self.path),), **settings)
+        plan = plan_request(request, scan([str(self.path)]), db=self.db)
         return plan.cached, plan.remarks
 
 
@@ -186,7 +181,10 @@ def test_a_part_of_the_points_may_be_measured_again(study, opened):
 def test_only_what_failed_is_measured_again(project, opened):
     study = Driven(project, failing={(3, 1), (4, 1), (4, 2)})
     assert study.run()[1:3] == (2, 2)
+    assert study.foresee(again=True, only="failed")[0] == 2
     assert study.run(again=True, only=("failed",))[1:3] == (1, 1)
+    assert study.foresee(only="failed")[0] == 4
+    assert study.foresee(again=True, only="failed")[0] == 3
     repository = opened()
     assert totals(repository) == {1: 101, 2: 102, 3: 203}
     assert repository.count_states("counted")["failed"] == 1
