@@ -321,8 +321,8 @@ def counting() -> Iterator[Counts]:
 
         return count
 
-    def counted_part(path: Path, part: Any, target: Any) -> None:
-        read_part(path, part, target)
+    def counted_part(path: Path, part: Any, target: Any, **options: Any) -> None:
+        read_part(path, part, target, **options)
         counts["copied"] += target.nbytes
 
     replaced = (

@@ -68,9 +68,11 @@ class RowGroups:
             number[total] = len(present)
             for part in row_parts(length):
                 cells[part] = number[cells[part]]
+            self._all_rows = np.append(rows[present], rows[total])
         else:
             present, cells = np.unique(cells, return_inverse=True)
             present = present[present < total]
+            self._all_rows = np.bincount(cells, minlength=len(present) + 1)
         self.count = len(present)
         self.cells = cells
         """Of each row its group; `count` for those that take no part."""
@@ -94,13 +96,6 @@ class RowGroups:
         for part, cells in self.parts():
             sums += np.bincount(cells, values(part, cells), self.count + 1)
         return sums
-
-    @cached_property
-    def _all_rows(self) -> Array:
-        rows: Array = np.zeros(self.count + 1, dtype=np.int64)
-        for _, cells in self.parts():
-            rows += np.bincount(cells, minlength=self.count + 1)
-        return rows
 
     @property
     def rows(self) -> Array:
@@ -160,6 +155,23 @@ class RowGroups:
         return extremes[:-1]
 
 
+_SAMPLED_ROWS = 4_000
+"""Rows of each group in a sample that tells about where its quantiles are."""
+_SAMPLE_MARGIN = 2.25
+"""Ranks of a sample, for the root of its size: 4.5 standard deviations of the rank of a median."""
+
+
+def _sample_stride(length: int, groups: int) -> int:
+    """Every how many rows one is taken into a sample; 0 where that would be no small part of them.
+
+    It shares no factor with the periods that grids of few values have.
+    """
+    stride = length // max(_SAMPLED_ROWS * groups, 1)
+    while math.gcd(stride, 2 * 3 * 5 * 7) > 1:
+        stride -= 1
+    return stride if stride > 4 else 0
+
+
 class GroupedValues:
     """Real values, NaN where there is none, aggregated in each group of rows."""
 
@@ -167,24 +179,33 @@ class GroupedValues:
         """NotInCopyError for values whose squares overflow or vanish."""
         self._groups = groups
         self._values = values
+        self._stride = _sample_stride(len(values), groups.count)
         low = high = np.nan
-        for part in row_parts(len(values)):
-            low = float(np.fmin.reduce(values[part], initial=low))
-            high = float(np.fmax.reduce(values[part], initial=high))
-        if max(abs(low), abs(high)) >= LARGEST:
-            raise NotInCopyError("values that overflow")
+        nulls: Array = np.zeros(groups.count + 1, dtype=np.int64)
+        sums: Array = np.zeros(groups.count + 1)
+        sampled: list[tuple[Array, Array]] = []
+        # All that needs no other pass is found in one: values are read again for each.
+        for part, cells in groups.parts():
+            some = values[part]
+            low = float(np.fmin.reduce(some, initial=low))
+            high = float(np.fmax.reduce(some, initial=high))
+            if max(abs(low), abs(high)) >= LARGEST:
+                raise NotInCopyError("values that overflow")
+            if self._stride:
+                places = slice(-part.start % self._stride, None, self._stride)
+                sampled.append((some[places].copy(), cells[places].copy()))
+            is_null = np.isnan(some)
+            if is_null.any():
+                nulls += np.bincount(cells[is_null], minlength=len(nulls))
+                some = np.where(is_null, 0.0, some)
+            sums += np.bincount(cells, some, len(sums))
         self.is_one_signed = low >= 0 or high <= 0
         self.greatest = max(abs(low), abs(high))
-
-    @cached_property
-    def counts(self) -> Array:
+        self.counts: Array = groups.rows - nulls[:-1]
         """How many values each group has."""
-        counts = self._groups.rows.copy()
-        for part, cells in self._groups.parts():
-            nulls = np.isnan(self._values[part])
-            if nulls.any():
-                counts -= np.bincount(cells[nulls], minlength=len(counts) + 1)[:-1]
-        return counts
+        # Rows that take no part are read as well: their distances are from 0.
+        self._first_means = np.append(sums[:-1] / np.maximum(self.counts, 1), 0.0)
+        self._sampled = sampled
 
     def _summed(self, terms: Callable[[Array, Array], Array]) -> Array:
         """Return the sum of the *terms* of each group, which are made of values and groups."""
@@ -194,12 +215,6 @@ class GroupedValues:
             return np.nan_to_num(answers, nan=0.0) if np.isnan(answers).any() else answers
 
         return self._groups.sums(of_part)[:-1]
-
-    @cached_property
-    def _first_means(self) -> Array:
-        sums = self._summed(lambda values, _: values)
-        # Rows that take no part are read as well: their distances are from 0.
-        return np.append(sums / np.maximum(self.counts, 1), 0.0)
 
     @cached_property
     def _corrections(self) -> Array:
@@ -262,22 +277,80 @@ class GroupedValues:
 
     def _ranked(self, lower: Array, upper: Array) -> tuple[Array, Array]:
         """Of each group the values of these ranks, from 0."""
-        groups, counts = self._groups, self.counts
+        groups = self._groups
         if groups.count > len(self._values) // 256:
             # Many small groups: all are sorted at once, by value and then by group.
             values = self._values[slice(None)]
             by_value = np.argsort(values, kind="stable")
             cells = groups.cells[by_value]
             ordered = values[by_value[np.argsort(cells, kind="stable")]]
-        else:
+            return ordered[groups.starts + lower], ordered[groups.starts + upper]
+        low, high, is_found = self._ranked_near(lower, upper)
+        left = np.flatnonzero(~is_found)
+        if len(left):
             ordered = groups.in_order(self._values)
-            bounds = (groups.starts, groups.rows, counts, lower, upper)
-            for start, length, count, low_rank, high_rank in zip(
-                *(bound.tolist() for bound in bounds), strict=True
-            ):
-                if count:  # NaN comes last
-                    ordered[start : start + length].partition([low_rank, high_rank])
-        return ordered[groups.starts + lower], ordered[groups.starts + upper]
+            for group in left.tolist():
+                start = groups.starts[group]
+                members = ordered[start : start + groups.rows[group]]
+                members.partition([lower[group], upper[group]])  # NaN comes last
+                low[group], high[group] = members[lower[group]], members[upper[group]]
+        return low, high
+
+    def _ranked_near(self, lower: Array, upper: Array) -> tuple[Array, Array, Array]:
+        """The same of the groups where a sample tells about where these ranks are, and of which.
+
+        Only values within bounds out of the sample are put in order. How many there are below the
+        bounds tells whether the ranks lie within: the answers are exact.
+        """
+        groups, counts = self._groups, self.counts
+        low, high = (np.full(groups.count, np.nan) for _ in range(2))
+        is_found = counts == 0
+        if not self._sampled:
+            return low, high, is_found
+        least, greatest = self._sampled_bounds(lower, upper)
+        below: Array = np.zeros(groups.count + 1)
+        kept: list[tuple[Array, Array]] = []
+        for part, cells in groups.parts():
+            values = self._values[part]
+            bounds = least[cells]
+            below += np.bincount(cells, values < bounds, len(below))
+            is_within = (values >= bounds) & (values <= greatest[cells])
+            kept.append((values[is_within], cells[is_within].astype(np.uint16)))
+        values, cells = (np.concatenate(arrays) for arrays in zip(*kept, strict=True))
+        values = values[np.argsort(cells, kind="stable")]
+        within = np.bincount(cells, minlength=groups.count)
+        starts = np.cumsum(within) - within
+        first, last = lower - below[:-1].astype(np.int64), upper - below[:-1].astype(np.int64)
+        is_near = (counts > 0) & (first >= 0) & (last < within)
+        for group in np.flatnonzero(is_near).tolist():
+            members = values[starts[group] : starts[group] + within[group]]
+            members.partition([first[group], last[group]])
+            low[group], high[group] = members[first[group]], members[last[group]]
+        return low, high, is_found | is_near
+
+    def _sampled_bounds(self, lower: Array, upper: Array) -> tuple[Array, Array]:
+        """Of each group values between which these ranks almost surely are, by the sample.
+
+        Behind them those of the rows that take no part: nothing lies between.
+        """
+        groups = self._groups
+        values, cells = (np.concatenate(arrays) for arrays in zip(*self._sampled, strict=True))
+        is_used = (cells < groups.count) & ~np.isnan(values)
+        values, cells = values[is_used], cells[is_used].astype(np.uint16)
+        values = values[np.argsort(cells, kind="stable")]
+        sizes = np.bincount(cells, minlength=groups.count)
+        starts = np.cumsum(sizes) - sizes
+        for start, size in zip(starts.tolist(), sizes.tolist(), strict=True):
+            values[start : start + size].sort()
+        margin = _SAMPLE_MARGIN * np.sqrt(sizes) + 1
+        share = sizes / np.maximum(self.counts, 1)
+        first = np.floor(lower * share - margin).astype(np.int64)
+        last = np.ceil(upper * share + margin).astype(np.int64)
+        padded = np.append(values, 0.0)
+        least = np.where(first >= 0, padded[np.maximum(starts + first, 0)], -np.inf)
+        past = last >= sizes
+        greatest = np.where(past, np.inf, padded[np.where(past, 0, starts + last)])
+        return np.append(least, np.inf), np.append(greatest, -np.inf)
 
     def members(self) -> Iterator[list[Any]]:
         """Yield the values of each group."""
