@@ -378,6 +378,18 @@ def test_a_concatenation_is_listed_compared_or_followed_by_its_size(monkeypatch)
     assert concatenation(["1", arithmetic("1", "11")]).type == "int"
 
 
+def test_sets_of_numbers_are_ordered_and_others_are_not(monkeypatch):
+    monkeypatch.setattr(sets, "LISTED", 3)
+    monkeypatch.setattr(sets, "COMPARED", 10)
+    numbers = [
+        arithmetic("1", "3"), elements(["1", "2.5"]), concatenation(["1", arithmetic("1", "11")]),
+        Continuous(0.5, 2), Dependent("1", "n"),
+    ]  # fmt: skip
+    assert [domain.ordered for domain in numbers] == [True] * 5
+    names = [elements(["1", "a"]), concatenation(["a", arithmetic("1", "11")])]
+    assert [domain.ordered for domain in names] == [False, False]
+
+
 def test_sets_are_written_as_directives_have_them():
     assert str(Continuous(0.5, 2)) == "UNIFORM(0.5, 2)"
     assert str(Continuous(0.5, 2, log=True)) == "LOGUNIFORM(0.5, 2)"

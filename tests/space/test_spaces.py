@@ -158,6 +158,11 @@ def test_a_plan_of_a_join_costs_the_rows_that_it_makes():
     }
     costs = {steps: _cost(facts, JoinPlan(steps)) for steps in plans}
     assert costs == pytest.approx(plans)
+    (part,) = zen.Space(a=range(1, 5), b=range(1, 6), c=[1, 2]).where("a + b + c > 4")._parts
+    binds = (BindStep("a"), BindStep("b"), BindStep("c"))
+    facts = JoinStatistics(part)
+    (expression,) = facts.rules
+    assert _cost(facts, JoinPlan((*binds, FilterStep(expression)))) == 4 + 20 + 40 + 5 * 40
 
 
 def test_the_least_likely_share_of_valid_points_is_that_of_wilson():
@@ -209,6 +214,7 @@ def test_a_constraint_before_another_guards_it():
     sets = {"n": [0, 1, 2], "m": [0, 1, 5], "k": [1, 2]}
     guarded = zen.Space(**sets).where("n + m > 1 and m != 0 and n != 0", "k + 10 // n + 10 % m > 1")
     assert guarded.size == 8
+    assert [count() for count in guarded.growing_sizes()] == [18, 8, 8]
     late = zen.Space(**sets).where("k > 0 and m > 0 and n + k > k", "10 // n + 10 % m > 1")
     assert late.size == 8
     bare = zen.Space(**sets).where("k + 10 // n + 10 % m > 1")
@@ -409,6 +415,37 @@ def test_components_are_independent():
     order = [tuple(point.values()) for point in space]
     expected = itertools.product([(1, 1), (1, 2), (2, 2)], [(1, 1), (2, 1), (2, 2)], [1, 2])
     assert order == [(a, b, c, d, e) for (a, c), (b, d), e in expected]
+
+
+def test_a_component_finds_the_combinations_that_it_lists_and_no_others():
+    space = zen.Space(a=[1, 2, 3], b=[1, 2, 3], c=[1, 2]).where("a < b")
+    listed, free = space.components
+    (table,) = listed.tables()
+    for each, valid in ((listed, 3), (free, 2), (component.TableComponent(listed.part, table), 3)):
+        names = each.part.names
+        codes = itertools.product(*(range(p.domain.size) for p in each.part.dimensions))
+        numbers = [each.find(dict(zip(names, row, strict=True))) for row in codes]
+        assert [number for number in numbers if number is not None] == [*range(valid)]
+        rows = np.array(each.codes([*range(valid)])).T.tolist()
+        assert [each.find(dict(zip(names, row, strict=True))) for row in rows] == [*range(valid)]
+
+
+@pytest.mark.parametrize(
+    ("constraints", "sizes"),
+    [
+        (["a < b", "1 < 2", "c == 1"], [18, 6, 6, 3]),
+        (["c == 1", "1 > 2", "a < b"], [18, 9, 0, 0]),
+        (["a == 1", "b == 1", "a <= b", "b <= c"], [18, 6, 2, 2, 2]),
+        (["a > 1", "c // (a - 1) > 0"], [18, 12, 9]),  # the second has no value without the first
+        ([Zip(("a", "b")), "b <= c", Zip(("b", "d"))], [54, 18, 9, 3]),
+    ],
+)
+def test_sizes_are_counted_after_each_constraint(constraints, sizes):
+    columns = {"a": [1, 2, 3], "b": [1, 2, 3], "c": [1, 2]}
+    if Zip(("b", "d")) in constraints:
+        columns["d"] = [4, 5, 6]
+    space = zen.Space(**columns).where(*constraints)
+    assert [count() for count in space.growing_sizes()] == sizes
 
 
 def test_the_published_spaces_have_their_sizes():
