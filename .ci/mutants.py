@@ -3,6 +3,7 @@
     make mutants PACKAGE=record            a seeded sample of a package
     python .ci/mutants.py record --seed 7 --count 100 --at-least 95
     python .ci/mutants.py record --select "not postgresql"      with these tests alone: quick
+    python .ci/mutants.py extract-backup-restore         modules of several packages: see GROUPS
     python .ci/mutants.py record --map /tmp/record.json         the next run needs no coverage
 
 A mutant is one change at one place: a comparison turned round, a statement left out, a constant
@@ -41,7 +42,7 @@ from itertools import pairwise
 from pathlib import Path
 from queue import SimpleQueue
 
-from reached_lines import OPTIONS, ROOT, Map, Reached, environment_in
+from reached_lines import OPTIONS, ROOT, Map, Reached, environment_in, modules_of
 
 sys.path.insert(0, str(ROOT / "tests"))
 import postgres  # where servers of the tests lie
@@ -60,6 +61,29 @@ NEIGHBOURS = {
         "query/test_formula_twins.py",
         "study/test_best_intervals.py",
         "study/test_uses.py",
+    ],
+    "extract-backup-restore": [
+        "cli/test_former_digests.py",
+        "cli/test_maintenance.py",
+        "query/test_sql_reader.py",
+        "record/test_artifact_store.py",
+        "record/test_database_copy.py",
+        "record/test_former_digests.py",
+        "record/test_portable.py",
+        "record/test_salvage.py",
+        "record/test_sqlite_pages.py",
+        "record/test_team_roles.py",
+        "record/test_upgrade.py",
+        "record/test_upkeep.py",
+        "record/test_views.py",
+        "study/test_equate.py",
+        "study/test_extract.py",
+        "study/test_identity_check.py",
+        "study/test_machines.py",
+        "study/test_redact.py",
+        "study/test_refill.py",
+        "test_foreign_bytes.py",
+        "test_trust.py",
     ],
     "record": [
         "query/test_columnar_copy.py",
@@ -363,11 +387,12 @@ def _equivalent() -> set[str]:
 
 def sampled(package: str, count: int, seed: int) -> list[Mutant]:
     """Return *count* mutants of *package*, and print which equivalent ones are none any more."""
-    paths = sorted((ROOT / "zenturio" / package).rglob("*.py"))
-    mutants = [mutant for path in paths for mutant in mutants_of(path.relative_to(ROOT))]
+    paths = [path.relative_to(ROOT) for path in modules_of(package)]
+    mutants = [mutant for path in paths for mutant in mutants_of(path)]
     keys = {mutant.key for mutant in mutants}
+    modules = {path.as_posix() for path in paths}
     for key in sorted(_equivalent() - keys):
-        if key.startswith(f"zenturio/{package}/"):
+        if key.startswith(f"zenturio/{package}/") or key.partition(": ")[0] in modules:
             print(f"listed as equivalent, and no mutant any more: {key}", flush=True)
     sample = random.Random(seed).sample(mutants, min(count, len(mutants)))
     print(f"{len(mutants):,} mutants of {package}, {len(sample)} tried", flush=True)
@@ -394,7 +419,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("package", help="a package of zenturio, such as record")
+    parser.add_argument("package", help="a package of zenturio, such as record, or a group")
     parser.add_argument("--count", type=int, default=60, help="mutants that are tried (60)")
     parser.add_argument("--seed", type=int, default=0, help="which sample (0)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="at a time")

@@ -32,6 +32,26 @@ OPTIONS = ("-p", "no:cacheprovider", "--assert=plain", "-m", "not slow")
 """Rewriting assertions takes longer than most tests; nobody reads their messages."""
 
 
+GROUPS = {
+    "extract-backup-restore": [
+        "record/database_copy.py",
+        "record/maintenance.py",
+        "record/salvage.py",
+        "record/sqlite_pages.py",
+        "study/recorded_experiments.py",
+    ],
+}
+"""Modules of several packages that are tried together, as if they were one."""
+
+
+def modules_of(package: str) -> list[Path]:
+    """Return the modules of a package, or of a group, of zenturio."""
+    source = ROOT / "zenturio"
+    if package in GROUPS:
+        return [source / name for name in GROUPS[package]]
+    return sorted((source / package).rglob("*.py"))
+
+
 def environment_in(folder: Path) -> dict[str, str]:
     return dict(os.environ, PYTHONPATH=str(folder), PYTHONDONTWRITEBYTECODE="1")
 
@@ -136,15 +156,15 @@ def _assigned(path: Path, line: int) -> set[str]:
 def reached(package: str, select: str, jobs: int, tests: list[str], folder: Path) -> Reached:
     """Which lines of *package* its *tests* reach: one run of them with coverage."""
     data, report, configuration = (folder / name for name in ("coverage", "tests.xml", "rc"))
-    source = ROOT / "zenturio" / package
+    names = ",".join(map(str, modules_of(package)))
     configuration.write_text(
-        f"[run]\ndata_file = {data}\nconcurrency = thread\nsource = {source}\n"
+        f"[run]\ndata_file = {data}\nconcurrency = thread\ninclude = {names}\n"
     )
     command = [
         sys.executable, "-P", "-m", "pytest", *OPTIONS, *tests, "-k", select, "-q",
         "-n", str(jobs), "--dist", "worksteal",
-        f"--cov=zenturio/{package}", "--cov-context=test", "--cov-report=",
-        f"--junitxml={report}", f"--cov-config={configuration}",
+        "--cov", "--cov-context=test", "--cov-report=", f"--cov-config={configuration}",
+        f"--junitxml={report}",
     ]  # fmt: skip
     # Commands in copies of a loaded process count, too: see tests/loaded.py.
     environment = {
@@ -214,8 +234,8 @@ class Map:
             inherited = "".join(contracts[path.relative_to(ROOT).as_posix()] for path in used)
             self._tests[name] += inherited
         helpers = {name: digest for name, digest in digests.items() if name not in self._tests}
-        modules = sorted((ROOT / "zenturio" / package).rglob("*.py"))
-        self._sources = {m.relative_to(ROOT).as_posix(): m.read_text() for m in modules}
+        modules = {m.relative_to(ROOT).as_posix(): m.read_text() for m in modules_of(package)}
+        self._sources = modules
         self._base = {"select": select, "helpers": helpers, "modules": list(self._sources)}
         """After a change of these all tests are run again."""
 

@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zenturio.experiment.aggregates import default_aggregate, deviation, mean, median, total
+from zenturio.experiment.aggregates import (
+    default_aggregate,
+    deviation,
+    mean,
+    median,
+    quantile,
+    total,
+)
 
 numbers = st.lists(st.floats(-1e6, 1e6) | st.integers(-(2**70), 2**70), min_size=1, max_size=9)
 
@@ -111,3 +118,9 @@ def test_times_are_shown_by_their_median(unit):
 def test_micro_may_be_the_sign_or_the_letter_and_rates_are_no_times():
     assert {default_aggregate(unit) for unit in ("\u00b5s", "\u03bcs")} == {"median"}
     assert {default_aggregate(unit) for unit in ("", "1/s", "J", "GFLOP/s")} == {"mean"}
+
+
+def test_what_lies_between_a_number_and_an_infinite_one_is_infinite():
+    assert quantile([-math.inf, 5.0], 0.25) == -math.inf
+    assert quantile([5.0, math.inf], 0.25) == math.inf
+    assert quantile([-math.inf, math.inf], 0.25) is None

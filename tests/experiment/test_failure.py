@@ -2,8 +2,9 @@
 
 import pytest
 
-from zenturio.experiment import Log
+from zenturio.experiment import Log, experiment
 from zenturio.experiment.experiment import describe_failure, log_end, written_failure
+from zenturio.regular_expressions import SlowPatternError
 
 PYTHON = """\
 loading /tmp/work/{digest}/mesh.dat
@@ -69,6 +70,16 @@ def test_a_cause_is_shown_with_its_numbers_as_written():
     assert pattern == "exit 2: sh: #: cannot open a.sh"
     assert written_failure(pattern, log) == "exit 2: sh: 0: cannot open a.sh"
     assert written_failure("timeout", log) == "timeout"
+
+
+def test_a_line_that_takes_too_long_to_read_says_nothing(monkeypatch):
+    def slow(_line):
+        raise SlowPatternError("too slow")
+
+    monkeypatch.setattr(experiment, "_normalized", slow)
+    log = Log(b"boom\n", b"", 5)
+    assert describe_failure("exit 2", log) == "exit 2"
+    assert written_failure("exit 2: boom", log) == "exit 2: boom"
 
 
 @pytest.mark.parametrize(

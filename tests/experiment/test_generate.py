@@ -17,6 +17,7 @@ from zenturio.experiment import (
     experiment_generator,
     identity,
 )
+from zenturio.experiment.experiment import files_named
 from zenturio.experiment.identity import content_digest
 
 PROGRAM = """\
@@ -222,6 +223,13 @@ def test_repeats_have_seeds_of_their_own(generator):
     assert len({e.digest for e in experiments}) == 6
 
 
+def test_the_keys_of_all_repeats_of_a_point_are_those_of_its_experiments(generator):
+    made, space = generator(REPEATED)
+    assert list(made.repeats) == [1, 2, 3]
+    point = space.point(1)
+    assert made.keys_of(point) == [each.key for each in made.experiments(point)]
+
+
 def test_a_seed_that_is_declared_counts_from_its_element(generator):
     text = REPEATED + "//ZEN$ ENV SEED = { 40 } AS seed\n"
     experiments = all_of(generator(text))
@@ -349,11 +357,19 @@ def test_of_very_many_files_no_object_is_held(tmp_path, monkeypatch):
         slot.fill(plan, filled, inputs)
         slot.fill(plan, filled, inputs)
     assert [*listed.files] == [*held.files]
+    assert listed.files[1:5] == [*held.files[1:5]]
+    assert [*listed.files.common[2:4]] == [*held.files[3:5]]
+    assert (listed.files == object()) is False
+    some = frozenset(["run.sh", "file07", "file03"])
+    named = files_named(listed.files, some)
+    assert [file.path for file in named] == ["run.sh", "file03", "file07"]
+    assert named == files_named(listed.files, some) == files_named(held.files, some)
     assert (listed.digest, listed.program.document()) == (held.digest, held.program.document())
     contents = [{p.name: p.read_text() for p in folder.iterdir()} for folder in folders]
     assert contents[0] == contents[1]
     assert len(contents[0]) == 51
     # Beside the experiment that holds them, the one that lists them has its own file alone.
-    del constants, filled, plan, experiment
+    del constants, filled, plan, experiment, named
+    listed.files.common._named.clear()
     objects = [o for o in gc.get_objects() if type(o) is ExperimentFile]
     assert len([o for o in objects if str(o.original).startswith(f"{tmp_path}/file")]) == 50

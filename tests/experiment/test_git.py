@@ -1,6 +1,9 @@
 """Commits are written to folders of their own, and the checkout stays as it is."""
 
+import errno
+import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -59,6 +62,7 @@ def test_a_commit_is_written_once(repository, store):
     commit = find_commit(repository, "main")
     files = check_out(repository, commit, store)
     (files / "mark").touch()
+    shutil.rmtree(repository / ".git")
     assert check_out(repository, commit, store) == files
     assert (files / "mark").exists()
 
@@ -87,6 +91,44 @@ def test_a_commit_behind_a_link_is_refused(repository, store, tmp_path):
     (store / commit).symlink_to(tmp_path)
     with pytest.raises(SafetyError, match="is a link"):
         check_out(repository, commit, store)
+
+
+def test_files_that_another_process_wrote_first_are_taken(repository, store, monkeypatch):
+    commit = find_commit(repository, "HEAD")
+    rename = Path.rename
+
+    def rename_behind_another(files, target):
+        target.mkdir()
+        (target / "first").touch()
+        return rename(files, target)
+
+    monkeypatch.setattr(Path, "rename", rename_behind_another)
+    assert check_out(repository, commit, store) == store / commit
+    assert [path.name for path in store.rglob("*")] == [commit, "first"]
+
+
+def test_files_that_cannot_be_put_in_place_are_said_and_removed(repository, store, monkeypatch):
+    commit = find_commit(repository, "HEAD")
+
+    def fail(files, _target):
+        raise PermissionError(errno.EACCES, "no", str(files))
+
+    monkeypatch.setattr(Path, "rename", fail)
+    with pytest.raises(InputError, match="cannot be written"):
+        check_out(repository, commit, store)
+    assert [*store.iterdir()] == []
+
+
+def test_a_temporary_folder_that_cannot_be_removed_is_left(repository, store, monkeypatch):
+    commit = find_commit(repository, "HEAD")
+    rename = Path.rename
+
+    def rename_and_clean(files, target):
+        rename(files, target)
+        shutil.rmtree(files.parent)  # another process removes what looks left over
+
+    monkeypatch.setattr(Path, "rename", rename_and_clean)
+    assert (check_out(repository, commit, store) / "src" / "a.c").exists()
 
 
 @pytest.mark.parametrize("name", ["HEAD~9", "nothing", "--exec=true", ""])

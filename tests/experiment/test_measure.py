@@ -16,8 +16,9 @@ from zenturio.errors import InputError, Place
 from zenturio.experiment import Evidence, Log, MetricReader, Missing, Recipe, Series
 from zenturio.experiment.experiment import missing_reasons
 from zenturio.experiment.metrics import CutNumbers, RegexFinder, measure, parse_value, take_value
-from zenturio.experiment.number_texts import describe_text, number_hint
+from zenturio.experiment.number_texts import LONGEST, clock_hint, describe_text, number_hint
 from zenturio.expression import parse
+from zenturio.regular_expressions import SlowPatternError
 from zenturio.space import Space
 
 
@@ -727,6 +728,47 @@ def test_a_metric_is_measured_only_when_its_condition_holds():
     )
 
 
+def test_where_a_condition_has_no_value_nothing_is_measured():
+    reader = MetricReader(Recipe((regex(r"t=(\d+)", name="t", when=parse("1 / n > 1")),)))
+    metrics = reader.measure({"n": 0}, Evidence(log("t=4\n")))
+    assert metrics["t"].why == "it is measured WHEN 1 / n > 1"
+
+
+def test_what_was_recorded_as_missing_is_told_from_what_was_not_to_be_measured():
+    reader = MetricReader(Recipe((
+        regex(r"t=(\d+)", name="t", when=parse("n > 1")), regex(r"u=(\d+)", name="u")
+    )))  # fmt: skip
+    stored = {"t": Missing("why"), "u": Missing("why")}
+
+    def lacking(values, metrics):
+        return reader.lacking(reader.restored(values, metrics))
+
+    assert lacking({"n": 1}, stored) == "metric missing: u"
+    assert lacking({"n": 2}, stored) == "metric missing: t, u"
+    assert reader.restored({"n": 1}, {"t": 3, "u": 4}) == {"t": 3, "u": 4}
+
+
+def test_what_the_place_cannot_observe_is_missing_and_regions_report_it_themselves():
+    energy, flops = Metric("energy", observed="rapl"), Metric("flops", observed="region solve")
+    reader = MetricReader(Recipe((energy, flops)))
+    nothing = Missing("nothing observed it there")
+    assert reader.measure({}, Evidence()) == {"energy": nothing, "flops": nothing}
+    evidence = Evidence(reported=b'{"energy": 1, "flops": 2}\n', usage={"energy": 3.5})
+    assert reader.measure({}, evidence) == {"energy": 3.5, "flops": 2}
+
+
+def test_a_result_that_does_not_hold_is_named_with_what_is_not_known():
+    reader = MetricReader(Recipe(verified=(parse("n > 0"), parse("error <= 0.5"))))
+    assert reader.unverified({"n": 1}, {"error": 0.5}) == ""
+    assert reader.unverified({"n": 0}, {"error": 0.5}) == "VERIFY n > 0"
+    assert reader.unverified({"n": 1}, {"error": 0.6}) == "VERIFY error <= 0.5"
+    cause = reader.unverified({"n": 1}, {"error": Missing("no match")})
+    assert cause == "VERIFY error <= 0.5: it needs error: no match"
+    assert missing_reasons(cause, {"error": Missing("no match"), "other": 1}) == ()
+    shown = missing_reasons("VERIFY error <= 0.5", {"error": "0.6 s", "s": Series((1, 2))})
+    assert shown == ("error is '0.6 s'; " + number_hint("0.6 s"),)
+
+
 # Numbers that are written in another way, and texts where numbers are needed
 
 
@@ -742,6 +784,8 @@ def test_a_metric_is_measured_only_when_its_condition_holds():
         ("2,5E-3", {"decimal": ","}, 0.0025),
         ("1.234,5", {"thousands": ".", "decimal": ","}, 1234.5),
         ("1'234", {"thousands": "'"}, 1234),
+        ("1,560d2", {"thousands": ","}, 156000.0),
+        ("-inf", {"thousands": ","}, -math.inf),
         ("12.5", {"decimal": "."}, 12.5),
     ],
 )
@@ -758,7 +802,22 @@ def test_signs_of_numbers_are_read_wherever_a_text_stands(text, signs, value, wh
         assert found(replace(metric, take="count"), f'n;x\n1;"{text}"\n') == 1
 
 
-@pytest.mark.parametrize("text", ["1,56", "1.560", ",560", "abc", "1,,560", "1,560x"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1,56",
+        "1.560",
+        ",560",
+        "abc",
+        "1,,560",
+        "1,2,345",
+        "1,2345,678",
+        "1,560x",
+        "1,560e",
+        "1,560ex",
+        "1,560·x",
+    ],
+)
 def test_what_is_not_written_with_the_declared_signs_is_missing(text):
     value = found(regex(r"x=(.+)", thousands=",", decimal="·"), f"x={text}")
     assert value == Missing(f"{text!r} is not a number with THOUSANDS ',' DECIMAL '·'")
@@ -870,10 +929,38 @@ def test_a_number_of_which_a_part_is_captured_is_told_once(pattern, text, told):
     assert not (told and list(cuts.see(Evidence(log(text)))))
 
 
+def test_a_pattern_that_takes_too_long_leaves_the_others_to_be_looked_at(monkeypatch):
+    cut_number = RegexFinder.cut_number
+    cuts, is_slow = (
+        CutNumbers([regex(r"y (\d+)", name="y"), regex(r"x (\d+)")]),
+        iter((True, False)),
+    )
+
+    def first_is_slow(finder, content):
+        if next(is_slow):
+            raise SlowPatternError("too slow")
+        return cut_number(finder, content)
+
+    monkeypatch.setattr(RegexFinder, "cut_number", first_is_slow)
+    assert len(list(cuts.see(Evidence(log("x 1,234\n"))))) == 1
+
+
 @pytest.mark.parametrize(("take", "is_told"), [("first", True), ("min", True), ("count", False)])
 def test_the_value_that_counts_may_be_a_part_of_a_number(take, is_told):
     cuts = CutNumbers([regex(r"x (\d+)", take)])
     assert len(list(cuts.see(Evidence(log("x 1,234\nx 5\n"))))) == is_told
+
+
+def test_a_text_of_the_greatest_length_that_is_shown_is_shown_whole():
+    assert describe_text("a" * LONGEST).startswith(f"the text '{'a' * LONGEST}', not")
+    assert describe_text("a" * (LONGEST + 1)).startswith(
+        f"the text '{'a' * (LONGEST - 3)}...', not"
+    )
+
+
+def test_a_number_in_quotes_is_told_from_one_with_something_around_it():
+    assert number_hint("7").startswith("it is in quotes")
+    assert clock_hint("0" * LONGEST + ":30") == ""
 
 
 @pytest.mark.parametrize("number", ["5.1.0", "v12", "12:30", "2024-01-05", "3D", "ok", "1e999", ""])

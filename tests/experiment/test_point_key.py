@@ -3,11 +3,12 @@
 import json
 from hashlib import blake2b
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from zenturio.annotate.scan import scan
-from zenturio.experiment import ExperimentGenerator
+from zenturio.experiment import ExperimentGenerator, experiment_generator
 from zenturio.experiment.identity import PointKeys
 
 names = st.text(min_size=1, max_size=3)
@@ -76,7 +77,9 @@ def test_more_values_leave_program_and_keys_and_another_text_is_another_program(
     )
 
 
-def test_the_keys_of_a_block_are_those_of_its_experiments(tmp_path):
+@pytest.mark.parametrize("largest_table", [2**17, 1])
+def test_the_keys_of_a_block_are_those_of_its_experiments(tmp_path, monkeypatch, largest_table):
+    monkeypatch.setattr(experiment_generator, "_LARGEST_TABLE", largest_table)
     conditional = (
         f"{STUDY}# ZEN$ PARAM m = {{ 4, 5 }} WHEN N > 1\n# ZEN$ PARAM k = {{ 6 }} WHEN N > 2\n"
     )
@@ -91,6 +94,7 @@ def test_the_keys_of_a_block_are_those_of_its_experiments(tmp_path):
                     for a, b in zip(first, second, strict=True)
                 ]
                 assert found == [generator.experiment(p, repeat).key for p in block.points]
+        assert generator._texts_of(generator._space.point(1), ["N"]) == {"N": "2"}
     texts = [generator._texts_of(generator._space.point(n), ["m"])["m"] for n in range(5)]
     assert texts == [None, "4", "5", "4", "5"]  # of the one that is not always there
 

@@ -12,6 +12,7 @@ from zenturio.experiment.aggregates import (
     depends_on_order,
     median_interval,
     outliers,
+    outside_median_interval,
     relative_width,
     serial_correlation,
 )
@@ -31,6 +32,20 @@ def test_the_interval_of_the_median_is_that_of_the_quantile_test(confidence):
             assert np.isnan([reference.low, reference.high]).all(), count
         else:
             assert interval == (reference.low, reference.high), count
+
+
+@pytest.mark.parametrize("count", [10_000, 10_001, 20_000, 10_000_000])
+def test_the_interval_of_the_median_of_very_many_values_is_that_of_the_binomial_test(count):
+    for confidence in (0.9, 0.95, 0.99):
+        expected = stats.binom.ppf((1 - confidence) / 2, count, 0.5) - 1
+        assert outside_median_interval(count, confidence) == expected
+
+
+def test_a_rule_is_read_from_the_notes_of_the_study_that_goes_by_this_metric():
+    notes = {"until": {"metric": "time", "least": 6, "within": 0.02}, "repeat": 50}
+    assert RepeatRule.of(notes, "time") == RULE
+    assert RepeatRule.of(notes, "energy") is None
+    assert RepeatRule.of({"repeat": 50}, "time") is None
 
 
 def test_outliers_are_beyond_three_robust_deviations():

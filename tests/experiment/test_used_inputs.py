@@ -1,5 +1,6 @@
 """What a program uses outside of its folder: what is recorded of a version."""
 
+from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 
@@ -40,6 +41,25 @@ def test_of_a_long_answer_the_beginning_is_recorded_and_all_of_it_counts(tmp_pat
 def test_a_device_is_neither_a_file_nor_a_folder():
     with pytest.raises(OSError, match="neither a file nor a folder"):
         file_digest(Path("/dev/null"))
+
+
+def test_what_is_remembered_of_files_that_are_used_has_an_end(tmp_path, monkeypatch):
+    recent = {}
+    monkeypatch.setattr(identity, "_recent", recent)
+    monkeypatch.setattr(identity, "_MOST_RECENT", 2)
+    for number, remembered in enumerate((1, 2, 1, 2)):
+        path = tmp_path / f"{number}"
+        path.write_text(f"{number}")
+        digest = blake2b(path.read_bytes(), digest_size=16).hexdigest()
+        assert file_digest(path) == file_digest(path) == digest
+        assert len(recent) == remembered
+
+
+def test_recorded_digests_stand_for_what_is_used(tmp_path):
+    path = tmp_path / "p.sh"
+    path.write_text('#ZEN$ RUN "sh p.sh"\n#ZEN$ USE FILE "gone"\n')
+    application = replace(scan([str(path)]), recorded_uses={"gone": "ab"})
+    assert list(used_digests(application).values()) == ["ab"]
 
 
 def test_a_program_that_is_not_there_is_an_error_with_its_place(tmp_path):

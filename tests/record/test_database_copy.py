@@ -1,7 +1,7 @@
 """A repository copied into another database, and one restored from a backup, say the same."""
 
 import shutil
-from contextlib import chdir, contextmanager
+from contextlib import chdir, closing, contextmanager
 from dataclasses import replace
 
 import psycopg
@@ -200,6 +200,43 @@ def test_artifacts_of_a_copy_are_found_in_the_store_of_the_project(places, tmp_p
     assert maintenance.check_repository(places[1], contents=True) == ()
 
 
+def test_files_that_rows_do_not_name_are_named_in_a_copy_outside_of_their_project(tmp_path):
+    homes = {name: tmp_path / name / ".zenturio" for name in ("here", "there")}
+    for home in homes.values():
+        home.mkdir(parents=True)
+    source, plain = homes["here"] / "a.db", homes["here"].parent / "plain.db"
+    rows = [("own", None, None), ("script", None, None), ("unused", None, None),
+            ("held", b"body", None), ("foreign", None, "/kept/x")]  # fmt: skip
+    for path in (source, plain):
+        open_repository(path).close()
+        with closing(sqlite.sqlite_module().connect(path)) as connection, connection:
+            connection.executemany(
+                "INSERT INTO contents (digest, size, body, foreign_path) VALUES (?, 1, ?, ?)",
+                [(name.encode(), body, place) for name, body, place in rows],
+            )
+            connection.executemany(
+                "INSERT INTO artifacts (attempt, path, number, mode, size, content)"
+                " VALUES (1, ?1, ?1, ?2, 1, ?3)",
+                [(number, mode, name) for number, (name, mode) in
+                 enumerate([(b"own", 0o644), (b"script", 0o755), (b"held", 0o600)])],
+            )  # fmt: skip
+
+    def places_in_copy(of, target):
+        with chdir(homes["here"].parent):
+            maintenance.copy_repository(of, target, lambda _table, _rows: None)
+        with closing(sqlite.sqlite_module().connect(target)) as connection:
+            stored = dict(connection.execute("SELECT digest, foreign_path FROM contents"))
+        return [stored[name.encode()] for name, _, _ in rows]
+
+    as_they_are = [None, None, None, None, "/kept/x"]
+    root = homes["here"] / "store"
+    assert places_in_copy(source, homes["there"] / "a.db") == [
+        f"store:644:{root}", f"store:755:{root}", f"store:644:{root}", None, "/kept/x",
+    ]  # fmt: skip
+    assert places_in_copy(source, tmp_path / "of-the-same-project.db") == as_they_are
+    assert places_in_copy(plain, homes["there"] / "b.db") == as_they_are  # it never named the store
+
+
 def test_a_backup_of_a_file_is_restored_and_nothing_is_overwritten(tmp_path):
     path = tmp_path / "a.db"
     fill(path)
@@ -305,6 +342,20 @@ def test_columns_have_equal_bytes_if_their_values_are_the_same(one, two):
     same = repr(one) == repr(two)
     assert (column_bytes(one) == column_bytes(two)) is same
     assert column_bytes(tuple(one)) == column_bytes(one)
+
+
+def test_bytes_among_other_values_count_in_whichever_form_a_database_gives_them():
+    assert column_bytes([b"a", 1]) == column_bytes([b"a", 1])
+    assert column_bytes([b"a", 1]) != column_bytes([b"b", 1])
+    assert column_bytes([memoryview(b"a")]) == column_bytes([memoryview(b"a")])
+    assert column_bytes([memoryview(b"a")]) != column_bytes([memoryview(b"b")])
+
+
+@pytest.mark.parametrize("edge", [2**63 - 1, 2**63, -(2**63), -(2**63) - 1])
+def test_integers_beyond_64_bits_count_like_others(edge):
+    assert column_bytes([edge]) == column_bytes([edge])
+    assert column_bytes([edge]) != column_bytes([edge + 1])
+    assert column_bytes([edge]) != column_bytes([edge - 1])
 
 
 @pytest.mark.parametrize("places", [("sqlite", "sqlite")], indirect=True)

@@ -212,6 +212,31 @@ def test_the_log_of_a_file_counts_up_to_its_last_commit(tmp_path):
         assert [row.values[1] for row in rows] == [f"host{i}" for i in range(300)]
 
 
+def test_a_transaction_that_was_cut_off_is_undone_before_rows_are_read(sound, tmp_path):
+    path, damaged = tmp_path / "a.db", tmp_path / "cut" / "a.db"
+    damaged.parent.mkdir()
+    shutil.copy(sound, path)
+    with contextlib.closing(
+        sqlite.sqlite_module().connect(path, isolation_level=None)
+    ) as connection:
+        connection.execute("PRAGMA journal_mode = delete")
+        connection.execute("PRAGMA cache_size = 2")
+        connection.execute("BEGIN")
+        connection.execute("UPDATE logs SET stdout_head = CAST('never committed' AS BLOB)")
+        connection.execute("UPDATE results SET cause = 'never committed'")
+        for name in ("a.db", "a.db-journal"):
+            shutil.copy(tmp_path / name, damaged.parent)
+    before = {p.name: p.read_bytes() for p in damaged.parent.iterdir()}
+    assert b"never committed" in before["a.db"]
+    maintenance.salvage(damaged, tmp_path / "new.db")
+    assert {p.name: p.read_bytes() for p in damaged.parent.iterdir()} == before
+    with contextlib.closing(sqlite.sqlite_module().connect(tmp_path / "new.db")) as connection:
+        causes = connection.execute("SELECT DISTINCT cause FROM results").fetchall()
+        query = "SELECT count(*) FROM logs WHERE stdout_head = CAST('never committed' AS BLOB)"
+        assert connection.execute(query).fetchone() == (0,)
+    assert causes == [(None,)]
+
+
 def test_rows_that_were_deleted_do_not_come_back(tmp_path):
     path = tmp_path / "a.db"
     with contextlib.closing(
@@ -249,6 +274,21 @@ def test_pages_of_indexes_are_not_taken_for_destroyed_ones(tmp_path):
 NUMBER, TEXT = frozenset([int]), frozenset([str])
 NARROW = TableShape("narrow", ("a", "b"), (NUMBER, TEXT))
 WIDE = TableShape("wide", ("a", "b"), (NUMBER | TEXT, TEXT))
+
+
+def test_of_the_schema_only_rows_that_look_like_its_own_are_believed(tmp_path, monkeypatch):
+    path = tmp_path / "a.db"
+    with contextlib.closing(sqlite.sqlite_module().connect(path)) as connection, connection:
+        connection.execute("CREATE TABLE hosts (id INTEGER PRIMARY KEY, name TEXT)")
+        connection.execute("PRAGMA writable_schema = on")
+        connection.executemany(
+            "INSERT INTO sqlite_master VALUES (?, 'x', 'x', ?, NULL)",
+            [("table", "none"), ("other", 2)],
+        )
+    monkeypatch.setattr(salvage, "SAMPLE", 1)
+    tables = RecognisedTables(SQLitePages(path), TABLES)
+    assert [row[:4] for row in tables.schema] == [("table", "hosts", "hosts", 2)]
+    assert tables.destroyed == 0
 
 
 @pytest.mark.parametrize("has_schema", [True, False])
@@ -334,6 +374,13 @@ def test_what_is_sound_is_only_counted(three):
     assert cells(after["studies"], "view_revision") == {"None"}
     ended = cells(before["results"], "digest")
     assert waiting == len(cells(before["attempts"], "digest") - ended) == 12
+    same = "SELECT min(digest) FROM attempts WHERE digest NOT IN (SELECT digest FROM results)"
+    _, _, waiting = mended(
+        three,
+        f"UPDATE attempts SET digest = ({same}) WHERE digest IN"
+        " (SELECT digest FROM attempts WHERE digest NOT IN (SELECT digest FROM results) LIMIT 3)",
+    )
+    assert waiting in (10, 9)
 
 
 def test_rows_that_nobody_wrote_go(three):
@@ -494,6 +541,16 @@ def test_versions_are_named_again_by_what_leads_to_them(three):
         "DELETE FROM fields WHERE study = 3 AND number > 150",
     )
     assert plain(after["versions"], *names) == [("1", "1", "1"), ("2", "3", "2"), ("3", "3", "1")]
+    # Behind the versions that the study had when it was archived.
+    _, after, _ = mended(
+        three,
+        "DELETE FROM versions WHERE id = 2",
+        "UPDATE studies SET current = -6 WHERE id = 1",
+        "UPDATE studies SET current = -4 WHERE id = 2",
+        "UPDATE studies SET current = -5 WHERE id = 3",
+        "DELETE FROM fields WHERE study <> 2",
+    )
+    assert ("2", "2", "5") in plain(after["versions"], *names)
     # A study of its own, where no definition is left; it has what the results have.
     _, after, _ = mended(
         three,
@@ -520,6 +577,27 @@ def test_versions_are_named_again_by_what_leads_to_them(three):
     _, after, _ = mended(three, "DELETE FROM versions", "DELETE FROM studies")
     assert plain(after["versions"], *names) == [("1", "1", "1"), ("2", "1", "2"), ("3", "1", "3")]
     assert ("1", "salvaged-1", "3") in plain(after["studies"], "id", "name", "current")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "INSERT INTO studies SELECT 8, project, 'x', 'x', NULL, 1, 1, 1, 1 FROM studies LIMIT 1",
+        "UPDATE fields SET study = 8 WHERE study = 1 AND number = 3",
+        "INSERT INTO versions SELECT 9, 8, 1, 1, 1, '{}'",
+    ],
+)
+def test_a_study_that_was_lost_gets_a_number_that_nothing_else_names(three, statement):
+    _, after, _ = mended(
+        three,
+        "DELETE FROM versions WHERE id = 2",
+        "DELETE FROM definitions WHERE version = 2",
+        "DELETE FROM studies WHERE id = 2",
+        "DELETE FROM fields WHERE study = 2",
+        statement,
+    )
+    assert ("2", "9", "1") in plain(after["versions"], "id", "study", "number")
+    assert ("9", "salvaged-9", "2") in plain(after["studies"], "id", "name", "current")
 
 
 def test_a_study_that_lost_its_fields_has_those_that_its_definitions_name(three):

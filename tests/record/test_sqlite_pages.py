@@ -97,6 +97,13 @@ def test_a_header_that_is_wrong_in_part_says_nothing_of_the_size(tmp_path, start
     assert (pages.size, rows_of(pages)) == (4096, rows)
 
 
+@pytest.mark.parametrize(("cell", "is_page"), [(256, True), (255, False)])
+def test_a_page_without_a_cell_in_its_second_half_is_a_smaller_one(tmp_path, cell, is_page):
+    page = struct.pack(">BHHHBH", 13, 0, 1, cell, 0, cell).ljust(512, b"\0")
+    (tmp_path / "a.db").write_bytes(bytes(512) + page + page)
+    assert SQLitePages(tmp_path / "a.db")._sense(512) == (2 * 512 if is_page else 0)
+
+
 def test_the_last_page_may_be_a_part_of_the_list_of_free_ones(tmp_path):
     first = struct.pack(">III", 4, 1, 3)
     parts = b"\0", first, b"\xa5", struct.pack(">II", 0, 0)

@@ -1,6 +1,7 @@
 """Looking after a repository."""
 
 import contextlib
+import dataclasses
 import subprocess
 from dataclasses import replace
 from hashlib import sha256
@@ -12,11 +13,13 @@ from record import oracle
 from record.leaving import left
 from record.old import make_old, stamp
 from record.worker import DEFINITION, STUDY, drive
+from zenturio import trust
 from zenturio.errors import ConflictError, InputError, NotFoundError, RecordError
 from zenturio.experiment.experiment import Artifact
 from zenturio.record import DriverProcess, maintenance, sqlite
 from zenturio.record.open import dialect_at, open_repository
 from zenturio.record.schema import metadata
+from zenturio.record.sql_names import REVISIONS
 from zenturio.testing.experiments import experiment, outcome
 
 
@@ -42,6 +45,39 @@ def test_an_upgrade_keeps_a_copy_of_the_file(tmp_path):
     oracle.holds(url, 3)
     again = maintenance.upgrade_repository(url)
     assert (again.before, again.after, again.copy) == ("0008", "0008", None)
+
+
+def test_a_database_without_tables_becomes_a_repository_of_today(tmp_path):
+    path = tmp_path / "a.db"
+    with contextlib.closing(sqlite.sqlite_module().connect(path)) as connection:
+        connection.execute("VACUUM")  # it has a page from then on
+    done = maintenance.upgrade_repository(path)
+    assert done == maintenance.Upgrade(REVISIONS[-1], REVISIONS[-1], None)
+    assert [each.name for each in tmp_path.iterdir()] == ["a.db"]
+    assert maintenance.check_repository(path) == ()
+    assert maintenance.describe(path)["revision"] == REVISIONS[-1]
+
+
+def test_what_is_in_memory_has_no_files_to_remove():
+    with contextlib.closing(open_repository("memory:")) as repository:
+        repository.open(STUDY, DEFINITION)
+        assert maintenance.preview_pruning(repository, STUDY).study == STUDY
+        assert maintenance.prune_study(repository, STUDY).study == STUDY
+        assert list(repository.studies()) == []
+        garbage = maintenance.collect_garbage(repository, really=True)
+        assert garbage == maintenance.Garbage((), (), 0)
+
+
+def test_a_project_that_begins_with_a_copy_of_a_server_is_the_users_own(
+    postgres_url, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    drive(postgres_url, 1, 1)
+    copy, removed = dataclasses.astuple(maintenance.rotate(postgres_url, 1))
+    assert copy.parent == tmp_path / ".zenturio" / "backups"
+    assert copy.suffix == ".dump"
+    assert removed == ()
+    trust.require(tmp_path / ".zenturio", {})
 
 
 def test_a_newer_repository_is_not_upgraded(url):
@@ -105,6 +141,19 @@ def test_the_newest_copies_are_kept_and_nothing_else_is_removed(tmp_path):
     assert sorted(mine.parent.iterdir()) == sorted([last.copy, mine])
     with pytest.raises(InputError, match="cannot keep 0 copies"):
         maintenance.rotate(url, 0)
+
+
+def test_a_copy_that_somebody_else_removes_first_is_removed(tmp_path, monkeypatch):
+    url, unlink = tmp_path / "a.db", Path.unlink
+    drive(str(url), 1, 1)
+    first = maintenance.rotate(url, None).copy
+
+    def unlink_behind_another(path, *, missing_ok=False):
+        unlink(path, missing_ok=True)
+        unlink(path, missing_ok=missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", unlink_behind_another)
+    assert maintenance.rotate(url, 1).removed == (first,)
 
 
 def test_the_copy_of_an_interrupted_upgrade_does_not_stop_the_next_one(tmp_path):

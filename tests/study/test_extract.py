@@ -15,7 +15,7 @@ from zenturio.study import recorded_experiments
 from zenturio.study.overview import opened_repository
 from zenturio.study.recorded_experiments import MeasuredOutcomes
 from zenturio.study.stages.stage_graph import built_on, stages_of
-from zenturio.study.study_definition import define_study
+from zenturio.study.study_definition import DIGESTS, define_study
 from zenturio.testing.experiments import outcome
 
 
@@ -172,6 +172,18 @@ def test_a_metric_that_the_files_ask_for_no_more_keeps_its_values(measured):
     assert (result.gone, result.metrics) == (("b",), ("twice",))
     assert [m["b"] for _, _, m in states(repository)] == [7] * 4
     assert [m["twice"] for _, _, m in states(repository)][1:] == [2, 4, 6]
+
+
+def test_a_study_of_former_digests_stays_one(measured):
+    """What runs next tells by which digests its results are known."""
+    repository, program = measured
+    definition = repository.definition("p")
+    notes = {name: note for name, note in definition.notes.items() if name != DIGESTS}
+    repository.open("p", replace(definition, notes=notes))
+    assert DIGESTS not in repository.definition("p").notes
+    program.write_text(PROGRAM + '#ZEN$ METRIC c FROM stderr REGEX "c=(\\d+)"\n')
+    assert recorded_experiments.extract(repository, "p", [str(program)]).metrics == ("c",)
+    assert DIGESTS not in repository.definition("p").notes
 
 
 def test_a_program_that_changed_otherwise_is_told(measured):

@@ -208,7 +208,11 @@ def quantile(values: Sequence[Number], share: float) -> float | None:
     if low == high or place == at:
         return float(low)
     if not (math.isfinite(low) and math.isfinite(high)):
-        return None if math.isinf(low) and math.isinf(high) else float(low if at < 0 else high)
+        return (
+            None
+            if math.isinf(low) and math.isinf(high)
+            else float(low if math.isinf(low) else high)
+        )
     # Both shares of a sum: the difference of values of both signs may overflow.
     return low * (1 - (place - at)) + high * (place - at)
 

@@ -72,7 +72,7 @@ def _restore_versions(transaction: Transaction) -> None:
                 (number, study, study, transaction.now, study),
             )
     for (number,) in transaction.sql(
-        "SELECT DISTINCT study FROM versions WHERE study NOT IN (SELECT id FROM studies)"
+        "SELECT study FROM versions WHERE study NOT IN (SELECT id FROM studies)"
         " UNION SELECT study FROM fields WHERE study NOT IN (SELECT id FROM studies)"
     ):
         _add_study(transaction, number)
