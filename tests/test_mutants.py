@@ -62,6 +62,14 @@ def test_code_is_changed_and_nothing_that_is_never_executed(mutants, monkeypatch
     }
 
 
+def test_groups_and_tests_of_other_packages_name_files_that_are_there(mutants, reached_lines):
+    assert all(
+        path.is_file() for group in reached_lines.GROUPS for path in mutants.modules_of(group)
+    )
+    names = {name for tests in mutants.NEIGHBOURS.values() for name in tests}
+    assert [name for name in names if not (CI.parent / "tests" / name).is_file()] == []
+
+
 def test_conditions_and_orders_of_sql_are_changed_and_what_it_assigns_is_not(
     mutants, monkeypatch, tmp_path
 ):
