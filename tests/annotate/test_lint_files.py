@@ -108,6 +108,8 @@ def test_the_rules_are_read_as_git_reads_them(folder):
         "p.o",
         "keep.o",
         "build/x",
+        "build/keep.o",
+        "build/deep/keep.o",
         "src/build/x",
         "data/y",
         "data/kept/z",

@@ -1,9 +1,13 @@
 """Rounds of regions: threads, recursion, and rounds that are left are counted for what they are."""
 
+import atexit
+import importlib.util
 import json
 import os
 import subprocess
 import sys
+import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -212,11 +216,12 @@ def test_rounds_are_counted_for_what_they_are(name, program, commands, tmp_path)
     told, lines = measured(tmp_path, name, program, commands)
     assert told["threads_count"] == 4
     assert 0.19 <= told["threads_ctime"] < 0.5  # four threads of 0.05 s each, not of all together
-    assert told["threads_wtime"] <= told["threads_wtime_sum"]
+    assert 0.049 <= told["threads_wtime"] <= told["threads_wtime_sum"]
     assert told["threads_wtime_sum"] >= told["threads_ctime"]
     assert (told["fib_count"], told["fib_unfinished"]) == (1, 0)
     assert told["left_count"] == 5
     assert 0.049 <= told["left_ctime"] < 0.2
+    assert told["left_wtime"] >= 0.049
     assert told["empty_count"] in (10_000, 100_000)
     assert told["empty_ctime"] < 0.5e-6 * told["empty_count"]
     assert (told["open_count"], told["open_unfinished"]) == (1, 1)
@@ -226,6 +231,126 @@ def test_rounds_are_counted_for_what_they_are(name, program, commands, tmp_path)
         assert 0.029 <= told["thrown_ctime"] < 0.2
     regions = program.count(" BEGIN")
     assert lines <= regions + 1  # one line for each when the program ends, and one of its child
+
+
+class RegionRuntime:
+    """What is written into files of Python, with clocks that the test turns."""
+
+    def __init__(self, monkeypatch, folder):
+        self.wall, self.cpu, self.tick = 0.0, 0.0, 0.0
+        self.metrics, self.finalized = folder / "metrics", []
+        monkeypatch.setenv("ZEN_METRICS", str(self.metrics))
+        monkeypatch.setattr(atexit, "register", self.finalized.append)
+        monkeypatch.setattr(os, "register_at_fork", lambda **_: None)
+        spec = importlib.util.find_spec("zenturio.annotate.region_runtime")
+        self.module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(self.module)
+        self.module.time = SimpleNamespace(perf_counter=self.read, thread_time=lambda: self.cpu)
+        self.module.resource = SimpleNamespace(
+            RUSAGE_SELF=0, getrusage=lambda who: SimpleNamespace(ru_maxrss=7 + who)
+        )
+        util = SimpleNamespace(Finalize=lambda *call, **options: self.finalized.append(call))
+        self.module.sys = SimpleNamespace(platform="linux", modules={"multiprocessing.util": util})
+
+    def read(self):
+        self.wall += self.tick
+        return self.wall
+
+    def enter(self, *probes, **options):
+        return self.module.enter("r", probes, **options)
+
+    def passes(self, wall, cpu=0.0):
+        self.wall += wall
+        self.cpu += cpu
+
+    def report(self):
+        """What is reported of the region, without its name; nothing if no line is written."""
+        self.module.report()
+        assert not self.module.regions
+        lines = self.metrics.read_text().splitlines() if self.metrics.exists() else []
+        assert len(lines) <= 1
+        return {
+            name.removeprefix("r_"): value
+            for each in lines
+            for name, value in json.loads(each).items()
+        }
+
+
+@pytest.fixture
+def runtime(monkeypatch, tmp_path):
+    return RegionRuntime(monkeypatch, tmp_path)
+
+
+def test_rounds_within_a_round_are_part_of_it_and_others_add_up(runtime):
+    outer = runtime.enter("WTIME", "CTIME", "MAXRSS")
+    runtime.passes(3, 1)
+    inner = runtime.enter("WTIME", "CTIME", "MAXRSS")
+    runtime.passes(2, 1)
+    inner.leave()
+    runtime.passes(1, 0.5)
+    for _ in range(2):  # the variable of a round that is over goes away as well
+        outer.leave()
+    runtime.passes(100, 100)
+    runtime.enter("WTIME", "CTIME", "MAXRSS").leave()
+    unfinished = runtime.enter("WTIME", "CTIME", "MAXRSS")
+    runtime.passes(5, 0.25)
+    assert runtime.report() == {
+        "wtime": 11, "wtime_sum": 11, "ctime": 2.75, "maxrss": 7 * 1024, "count": 3, "unfinished": 1,
+    }  # fmt: skip
+    assert runtime.finalized[0] == runtime.module.report
+    assert runtime.finalized[1] == (None, runtime.module.report)
+    unfinished.leave()
+
+
+def test_rounds_of_threads_overlap_and_one_that_never_ends_is_counted(runtime):
+    held = []
+
+    def work(wall, ends):
+        held.append(runtime.enter("WTIME"))
+        runtime.passes(wall)
+        if ends:
+            held[-1].leave()
+
+    def in_thread(*arguments):
+        thread = threading.Thread(target=work, args=arguments)
+        thread.start()
+        thread.join()
+
+    mine = runtime.enter("WTIME")
+    runtime.passes(1)
+    in_thread(2, True)
+    runtime.passes(1)
+    mine.leave()
+    runtime.passes(50)
+    in_thread(3, False)
+    told = runtime.report()
+    assert told == {"wtime": 4 + 3, "wtime_sum": 7, "count": 2, "unfinished": 1}
+
+
+def test_what_looking_at_the_clock_takes_is_taken_off(runtime):
+    runtime.tick = 0.125
+    for _ in range(6):
+        runtime.enter("WTIME").leave()
+    begun = runtime.enter("WTIME")
+    runtime.passes(20)
+    begun.leave()
+    told = runtime.report()
+    assert (told["wtime"], told["wtime_sum"], told["count"]) == (20, 20, 7)
+
+
+def test_a_child_has_no_rounds_of_its_parent_and_nobody_needs_to_listen(runtime, monkeypatch):
+    begun = runtime.enter("WTIME")
+    runtime.module.renew()
+    assert runtime.report() == {}
+    begun = runtime.enter("WTIME")
+    begun.leave()
+    monkeypatch.delenv("ZEN_METRICS")
+    assert runtime.report() == {}
+
+
+def test_events_that_cannot_be_counted_are_left_out(runtime):
+    runtime.enter("WTIME", events=(("cycles", 0, 0, 1.0),), calls={}).leave()
+    assert runtime.report() == {"wtime": 0, "wtime_sum": 0, "count": 1, "unfinished": 0}
 
 
 def test_a_region_in_a_header_that_several_files_include_is_one(tmp_path):

@@ -192,6 +192,15 @@ def test_a_complaint_points_at_the_second_of_two_equal_elements():
     assert (found.place.column, found.place.width) == (13, 2)
 
 
+def test_a_range_within_an_element_may_be_too_large_to_be_listed():
+    domain = read("{ x{1:9000000}{a,b} }")
+    assert (domain.size, domain.text(3), domain.text(17_999_999)) == (
+        18_000_000,
+        "x2b",
+        "x9000000b",
+    )
+
+
 def test_what_looks_like_a_range_but_is_none_stays_a_text():
     assert texts("{ 12:30pm, a:b, 1:n }") == ["12:30pm", "a:b", "1:n"]
 
