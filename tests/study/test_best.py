@@ -72,6 +72,13 @@ def test_the_mean_is_that_of_results(repository):
     assert [each.values["n"] for each in found.points] == [2, 1, 4, 3]
 
 
+def test_a_study_without_parameters_has_one_point(repository):
+    for each in (repository, ReferenceRepository()):
+        fill(each, "s", {}, {"y": "real"}, [{"repeat": 1, "y": 2.0}, {"repeat": 2, "y": 4.0}])
+        (point,) = best(each, "s", 9, "MAXIMIZE y").points
+        assert (dict(point.values), point.scores["y"], point.used) == ({}, 3.0, 2)
+
+
 def test_points_of_equal_score_stand_in_the_order_of_the_space(repository):
     rows = [row for n in (3, 1, 2) for row in repeats(n, [1.0])]
     assert [each.values["n"] for each in ranked(repository, rows, 2).points] == [1, 2]

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from zenturio.errors import ConflictError
+from zenturio.files import write_output
 from zenturio.record import StudyDefinition
 from zenturio.record.maintenance import backup
 from zenturio.record.open import open_repository
@@ -85,6 +86,15 @@ def test_what_cannot_be_written_is_named(home, tmp_path):
     assert outside.read_text() == SECRET
     assert link.is_symlink()
     assert kept.read_text() == MARK
+
+
+def test_what_was_written_for_people_and_holds_the_secret_is_named(home, tmp_path):
+    for name, text in (("report.html", f"<p>{SECRET}</p>"), ("plain.csv", "n\n1\n")):
+        write_output(tmp_path / name, [text.encode()])
+    put(tmp_path / "mine.txt")
+    for really in (False, True):
+        assert redact(None, SECRET, really=really).remaining == (tmp_path / "report.html",)
+    assert SECRET in (tmp_path / "report.html").read_text()
 
 
 def test_copies_of_the_database_are_removed_where_that_is_asked_for(home):

@@ -38,6 +38,7 @@ from zenturio.study.driver.study_session import StudySession
 from zenturio.study.local_run import run_locally
 from zenturio.study.stages.pipeline import Pipeline, StageExperimentSource
 from zenturio.study.stages.stage_graph import StageGraph, _space_texts, stages_of
+from zenturio.study.stages.stage_inputs import _table
 from zenturio.study.study_request import PlaceOptions, read_search
 from zenturio.testing.executor import until
 from zenturio.testing.repository import outcome
@@ -110,6 +111,7 @@ def test_each_experiment_gets_the_files_of_those_that_agree_with_it(three):
 
 
 def test_a_table_says_which_folder_is_of_which_experiment(three):
+    assert oct(_table("solve", (), single=True).mode) == "0o644"
     run("plot.sh")
     assert told("plot", "table")[2,] == (
         "folder,repeat,n,order solve/1,1,1,2 solve/2,1,2,2 solve/3,1,3,2 solve/4,1,4,2"
@@ -548,6 +550,15 @@ def searched(path, engine="random", trials=3, objective="MINIMIZE wtime", **more
         application, PointSelection.none(application.space), **more,
         search=read_search(engine, [], str(trials), [], 0), goals=read_goals(objective, application),
     )  # fmt: skip
+
+
+def test_a_folder_is_the_stage_of_its_name_whatever_stands_beside_it(three):
+    (three / "mesh").mkdir()
+    (three / "mesh" / "in.sh").write_text((three / "mesh.sh").read_text())
+    assert stages_of(scan("solve.sh"))[0].application.file_paths == ["in.sh"]
+    (three / "mesh" / "in.sh").write_text("true\n")
+    with pytest.raises(AnnotationError, match="mesh"):
+        stages_of(scan("solve.sh"))
 
 
 def test_a_search_runs_what_its_points_need_of_earlier_stages_and_that_once(three):

@@ -151,6 +151,18 @@ def test_elements_outside_of_the_folder_are_refused_when_it_is_submitted(
         collected(write(home, elements='{ LINES("../sizes.txt") }'))
 
 
+@pytest.mark.parametrize(
+    ("elements", "reason"),
+    [("{ 1:4 }", "a file changed meanwhile"), ("{ 4:1 }", "4:1 goes down, but without a stride")],
+)
+def test_a_program_that_was_edited_while_it_is_submitted_is_refused(home, elements, reason):
+    request = write(home)
+    application = request.application()
+    write(home, elements=elements)
+    with pytest.raises(InputError, match=f"without its folder it is another program: {reason}"):
+        collect_program(request, application)
+
+
 def test_too_many_bytes_are_refused_with_a_hint(home, monkeypatch):
     monkeypatch.setattr("zenturio.study.service.submitted_program.LARGEST_BYTES", 10)
     with pytest.raises(InputError, match="more than 0 MiB") as caught:

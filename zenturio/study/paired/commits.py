@@ -209,7 +209,6 @@ class Bisection:
         self.ends = decide_in_looks(self._ends, self.plan, BISECT_ALPHA, _differs, reached=number)
         if self.ends.is_decided:
             self._phase = "search"
-            self._sharpen()
         elif number >= self.plan.most:
             self.state = "no difference"
 
