@@ -7,6 +7,7 @@ from collections import deque
 from concurrent.futures import Future
 from dataclasses import replace
 from queue import SimpleQueue
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,6 +15,7 @@ from record.reference import ReferenceRepository
 from zenturio.errors import ConflictError, PlaceError, SafetyError
 from zenturio.experiment import MachineKind
 from zenturio.record import DriverProcess, StudyDefinition
+from zenturio.study.driver import experiment_states as states
 from zenturio.study.driver import study_records
 from zenturio.study.driver.experiment_states import (
     Finished,
@@ -23,7 +25,8 @@ from zenturio.study.driver.experiment_states import (
 )
 from zenturio.study.driver.in_flight import InFlight, SourceChanged
 from zenturio.study.driver.stop_requests import UNWANTED, CancelRequests, stop_on_signals
-from zenturio.study.driver.study_records import FOLDER, GroupCommit, UnrecordedOutcomes
+from zenturio.study.driver.study_driver import StudyDriver
+from zenturio.study.driver.study_records import FOLDER, GROUP, GroupCommit, UnrecordedOutcomes
 from zenturio.testing.executor import until
 from zenturio.testing.experiments import experiment, outcome
 
@@ -215,6 +218,49 @@ def test_the_thread_commits_while_the_driver_does_not_and_leaves_the_telling_to_
     assert not commits._thread.is_alive()
     commits.add(*pairs(1)[0])
     assert commits.commit() == digests(1)
+
+
+# How many are submitted
+
+
+@pytest.mark.parametrize(
+    ("submitted", "rate", "wants", "room"),
+    [
+        (0, 0.0, 0, 8),  # twice the slots
+        (7, 0.0, 0, 1),
+        (8, 0.0, 0, 0),
+        (8, 0.0, 20, 12),  # what the place wants
+        (3, 400.0, 0, 97),  # what ends within a quarter of a second
+        (75, 400.0, 0, 25),
+        (76, 400.0, 0, 0),  # a quarter of it at the least
+        (101, 400.0, 0, 0),
+        (0, 1e9, 0, GROUP),
+    ],
+)
+def test_as_many_are_submitted_as_there_is_room_for(submitted, rate, wants, room):
+    assert rooms(submitted, rate, wants, None) == ([states.RoomFor(room)] if room else [])
+
+
+def test_on_a_machine_that_is_to_be_quiet_none_waits_at_the_place():
+    assert rooms(3, 400.0, 20, object()) == [states.RoomFor(1)]
+    assert rooms(4, 400.0, 20, object()) == []
+
+
+def rooms(submitted, rate, wants, quiet_machine):
+    """What a driver at a place with four slots asks its states for."""
+
+    class Submitted(list):
+        slots = 4
+
+    in_flight = Submitted(range(submitted))
+    in_flight.wants = wants
+    handled = []
+    driver = SimpleNamespace(
+        _in_flight=in_flight, _quiet_machine=quiet_machine, _counts=SimpleNamespace(rate=rate),
+        _handle=handled.append, _states=SimpleNamespace(is_dry=False),
+    )  # fmt: skip
+    StudyDriver._fill(driver)
+    return handled
 
 
 # Requests to stop

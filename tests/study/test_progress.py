@@ -245,12 +245,21 @@ def test_a_study_is_faulty_where_its_first_experiments_all_fail(
 
 
 @pytest.mark.parametrize(
-    ("cause", "is_faulty"), [("exit 1", False), ("metric missing: a", True), ("exit 127", True)]
+    ("causes", "is_faulty"),
+    [
+        (["exit 1"], False),
+        (["metric missing: a"], True),
+        (["exit 127"], True),
+        (["exit 126: not executable", "exit 127: no-such: not found"], True),
+        (["exit 127", "exit 1"], False),
+        (["build failed: exit 2"], True),
+        (["build failed: exit 2", "build failed: exit 3"], False),
+    ],
 )
-def test_a_search_goes_on_where_other_points_may_succeed(cause, is_faulty):
+def test_a_search_goes_on_where_other_points_may_succeed(causes, is_faulty):
     run = RunCounts("s", 2, (), is_one_machine=True, is_search=True)
     for index in range(module.FAULTY):
-        run.ended(experiment(index), failed(index, cause))
+        run.ended(experiment(index), failed(index, causes[index % len(causes)]))
     assert run.is_study_faulty == is_faulty
 
 
