@@ -27,7 +27,7 @@ import coverage
 ROOT = Path(__file__).resolve().parent.parent
 MOST_TESTS = 150
 """A line that more tests reach is judged by the quickest of them, by the quickest on PostgreSQL,
-and by those that reach the fewest lines: they are likely to be about it."""
+by those that reach one of the next lines where few do, and by those that reach the fewest lines."""
 OPTIONS = ("-p", "no:cacheprovider", "--assert=plain", "-m", "not slow")
 """Rewriting assertions takes longer than most tests; nobody reads their messages."""
 
@@ -61,24 +61,30 @@ class Reached:
     """Which tests reach which line, and how long each takes."""
 
     lines: dict[str, dict[int, list[str]]]
-    """By file and line; of a line that runs when its module is loaded there is none."""
+    """By file and line; of a line that runs when its module is loaded none, or who loaded it."""
     seconds: dict[str, float]
 
     def chosen(self, path: Path, line: int) -> list[str]:
         """The tests that judge a change of that line of a file, the quickest first."""
         lines = self.lines.get(path.as_posix(), {})
-        # What runs when its module is loaded, a constant above all, is reached before any test: it
-        # is judged by those that reach its name elsewhere, or else something in the same file.
-        tests = lines.get(line)
-        if not tests and line in lines:
-            tests = self._naming(path, line) or set().union(*lines.values())
+        # What runs when its module is loaded, a constant above all, is reached before any test, or
+        # by the test that happened to load it: it is judged by those that reach its name
+        # elsewhere, a default by those that enter its function, or else by all of the same file.
+        tests: Iterable[str] | None = lines.get(line)
+        scope = _loaded_with(ROOT / path, line)
+        if line in lines and (scope is not None or not tests):
+            inside = (tests for number, tests in lines.items() if number in (scope or ()))
+            tests = self._naming(path, line) or set().union(*inside) or set().union(*lines.values())
         candidates = sorted(tests or (), key=self._cost)
         if len(candidates) > MOST_TESTS:
             half = MOST_TESTS // 2
             rest = sorted(candidates[half:], key=lambda test: (self._breadth[test], test))
             # A statement may be right on one database alone, and tests on a server are never quick.
             on_server = [test for test in candidates[half:] if "postgresql" in test][: half // 3]
-            special = list(dict.fromkeys([*on_server, *rest]))[:half]
+            # Of a condition those that reach what hangs on it, where few do.
+            behind = min((lines.get(line + n) or candidates for n in (1, 2, 3)), key=len)
+            near = [test for test in rest if test in set(behind)][: half // 3]
+            special = list(dict.fromkeys([*near, *on_server, *rest]))[:half]
             candidates = [*candidates[:half], *sorted(special, key=self._cost)]
         return candidates
 
@@ -90,6 +96,7 @@ class Reached:
         assigned = _assigned(ROOT / path, line)
         if not assigned:
             return set()
+        assigned |= _made_of(assigned, [ROOT / module for module in self.lines])
         name = re.compile(rf"\b({'|'.join(assigned)})\b")
         reaching = {
             test
@@ -141,16 +148,69 @@ def _functions(path: Path) -> dict[str, str]:
 
 def _assigned(path: Path, line: int) -> set[str]:
     """The names that get a value in this line of a module, or in a statement that it is part of."""
-    tree = ast.parse(path.read_text()) if path.exists() else ast.Module([], [])
     return {
         name.id
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Assign | ast.AnnAssign)
-        if node.lineno <= line <= (node.end_lineno or 0)
-        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
-        for name in ast.walk(target)
-        if isinstance(name, ast.Name)
+        for node in ast.walk(_parsed(path))
+        if (targets := _targets(node)) and node.lineno <= line <= (node.end_lineno or 0)
+        for name in _names(targets)
     }
+
+
+@lru_cache
+def _parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text()) if path.exists() else ast.Module([], [])
+
+
+def _loaded_with(path: Path, line: int) -> range | None:
+    """Return the body of the function to whose head this *line* belongs; empty outside of all.
+
+    None in a body: such a line runs when its function is called. None of a file that is gone.
+    """
+    if not path.exists():
+        return None
+    functions = [
+        node
+        for node in ast.walk(_parsed(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    scope = range(0)
+    for function in functions:
+        body = range(function.body[0].lineno, (function.end_lineno or 0) + 1)
+        if line in body:
+            return None
+        if function.lineno <= line < body.start:
+            scope = body
+    return scope
+
+
+def _made_of(names: set[str], paths: Iterable[Path]) -> set[str]:
+    """The names that modules assign when they are loaded, and that are made of one of *names*."""
+    statements = [
+        ({name.id for name in _names(targets)}, {name.id for name in _names([statement])})
+        for path in paths
+        for statement in _parsed(path).body
+        if (targets := _targets(statement))
+    ]
+    made: set[str] = set()
+    while (
+        new := set().union(*(a for a, used in statements if used & (names | made))) - made - names
+    ):
+        made |= new
+    return made
+
+
+def _names(nodes: Iterable[ast.AST]) -> Iterator[ast.Name]:
+    return (n for node in nodes for n in ast.walk(node) if isinstance(n, ast.Name))
+
+
+def _targets(statement: ast.AST) -> list[ast.expr]:
+    """What a statement assigns to; nothing if it does not assign."""
+    match statement:
+        case ast.Assign(targets=targets):
+            return targets
+        case ast.AnnAssign(target=target):
+            return [target]
+    return []
 
 
 def reached(package: str, select: str, jobs: int, tests: list[str], folder: Path) -> Reached:

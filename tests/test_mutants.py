@@ -153,6 +153,21 @@ def test_a_constant_is_judged_by_tests_that_reach_its_name(reached_lines, monkey
     )
 
 
+def test_the_test_that_happens_to_load_a_module_does_not_judge_its_constants(
+    reached_lines, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(reached_lines, "ROOT", tmp_path)
+    (tmp_path / "a.py").write_text(
+        "PART = 1\nWHOLE = PART + 1\n\ndef f(\n    x=3,\n):\n    return x\n\ndef g():\n    return WHOLE\n"
+    )
+    loading = {line: ["loads"] for line in (1, 2, 4, 5, 9)}
+    reach = reached_lines.Reached({"a.py": {**loading, 7: ["f"], 10: ["g"]}}, {})
+    assert reach.chosen(Path("a.py"), 2) == ["g", "loads"]
+    assert reach.chosen(Path("a.py"), 1) == ["g", "loads"], "it is a part of what g names"
+    assert reach.chosen(Path("a.py"), 5) == ["f"], "a default counts where the function is entered"
+    assert reach.chosen(Path("a.py"), 7) == ["f"]
+
+
 def test_tests_on_a_server_are_among_those_that_judge_a_line(reached_lines, monkeypatch):
     monkeypatch.setattr(reached_lines, "MOST_TESTS", 12)
     seconds = {f"t{n}": float(n) for n in range(20)}
@@ -162,6 +177,17 @@ def test_tests_on_a_server_are_among_those_that_judge_a_line(reached_lines, monk
     assert chosen[:6] == ["t0", "t1", "t2", "t3", "t4", "t5"]
     assert chosen[-2:] == ["t[postgresql-0]", "t[postgresql-1]"]
     assert len(chosen) == 12
+
+
+def test_tests_that_reach_what_hangs_on_a_condition_are_among_those_that_judge_it(
+    reached_lines, monkeypatch
+):
+    monkeypatch.setattr(reached_lines, "MOST_TESTS", 6)
+    seconds = {f"t{n}": float(n) for n in range(20)}
+    lines = {"a.py": {1: [*seconds], 2: ["t15"], 3: [*seconds]}, "b.py": {1: ["t15"], 2: ["t15"]}}
+    chosen = reached_lines.Reached(lines, seconds).chosen(Path("a.py"), 1)
+    assert chosen[:3] == ["t0", "t1", "t2"]
+    assert "t15" in chosen
 
 
 def test_only_test_files_that_changed_are_run_again(reached_lines, monkeypatch, tmp_path):

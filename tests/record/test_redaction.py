@@ -351,6 +351,8 @@ def test_each_study_that_had_a_secret_says_in_how_many_places(tmp_path, monkeypa
         secret = Field("time", unit=SECRET)
         for name, metrics in (("clean", ()), ("named", (secret,)), ("noted", ())):
             repository.open(name, StudyDefinition((), metrics))
+        repository.open("filed", StudyDefinition((), (), sources={"a.sh": SECRET.encode()}))
+        repository.open("pathed", StudyDefinition((), (), sources={SECRET: b"echo"}))
         for number in range(2):
             repository.add_event("noted", "note", f"{number} {SECRET}")
     redact(url, Secret(SECRET), "ann")
@@ -360,7 +362,11 @@ def test_each_study_that_had_a_secret_says_in_how_many_places(tmp_path, monkeypa
             for study in repository.studies()
         }
     # Of the metric: its row, the definition, and how the version measures it.
-    assert told == {"clean": [], "named": ["3 places by ann"], "noted": ["2 places by ann"]}
+    assert told == {
+        "clean": [], "named": ["3 places by ann"], "noted": ["2 places by ann"],
+        "filed": ["1 place by ann"],
+        "pathed": ["2 places by ann"],
+    }  # fmt: skip
 
 
 def test_a_file_has_large_holes_where_a_copy_would_take_far_more_than_it_does(

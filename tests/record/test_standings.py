@@ -56,6 +56,47 @@ def statements(monkeypatch):
     return texts
 
 
+def test_the_first_round_is_of_who_took_the_first_lease(repository):
+    def drive(name, *people):
+        for person in people:
+            lease = enter(repository, name)
+            statement = f"UPDATE leases SET person = '{person}' WHERE id = {lease.number}"
+            repository._database.write(lambda transaction, text=statement: transaction.sql(text))
+
+    drive("other", "zoe")
+    repository.open("mine", DEFINITION)
+    drive("mine", "ann", "bob")
+    drive("another", "eve")
+    standings = {each.info.name: each for each in repository.standings()}
+    repository._database.write(lambda transaction: transaction.sql("DELETE FROM rounds"))
+    for name, person in (("other", "zoe"), ("mine", "ann"), ("another", "eve")):
+        assert [each.person for each in repository.rounds(name)] == [person]
+        (standing,) = [each for each in repository.standings() if each.info.name == name]
+        assert [each.person for each in standing.rounds] == [person]
+        repository.order_seed(name)  # the round has a row from here on
+        assert [each.person for each in repository.rounds(name)] == [person]
+    assert standings.keys() == {"other", "mine", "another"}
+
+
+def test_an_attempt_that_runs_and_one_of_a_host_that_was_lost_have_no_machine(repository, url):
+    lease = repository.open("s", DEFINITION) and repository.acquire_lease(
+        "s", DriverProcess.current()
+    )
+    of = experiment(1)
+    repository.claim("s", lease.number, [of])
+    repository.record("s", lease.number, [replace(outcome(of, "failed"), machine=ZEN5)])
+    repository.reopen("s", [of.digest])
+    repository.claim("s", lease.number, [of])
+    attempts = repository.attempts(of.digest)
+    assert [each.machine for each in attempts] == [ZEN5, None]
+    assert attempts[1].host_details is None
+    repository._database.write(lambda transaction: transaction.sql("DELETE FROM hosts"))
+    with closing(open_repository(url)) as another:
+        for each in another.attempts(of.digest):
+            assert (each.machine, each.host_details) == (None, None)
+    repository.release_lease(lease)
+
+
 def test_standings_are_what_is_told_of_each_study(repository):
     enter(repository, "plain", 2)
     running = enter(repository, "running", 1, release=False)

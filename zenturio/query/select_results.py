@@ -42,7 +42,7 @@ from zenturio.query.select_statement import SelectItem, group_key, with_limit
 from zenturio.query.sql_fragments import Fragment, literal, sql, verbatim
 from zenturio.query.study_table import StudyTable, TableQuery, condition_of, open_table
 from zenturio.record import ExperimentState, Repository, StudyDefinition
-from zenturio.record.codec import NUMBERS, Form
+from zenturio.record.codec import Form
 from zenturio.record.entities import ALWAYS, RowChoice, read_round
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ ROW_COUNT = "count(*)"
 """The column that counts the experiments of a group."""
 TRIED = "tried"
 """The aggregate, and its column, that counts all experiments of a group that ran to an end."""
+_NUMBERS = Form.REAL | Form.INTEGER | Form.BIG
 TRIED_STATES: tuple[ExperimentState, ...] = ("ok", "failed", "wrong", "timeout")
 
 
@@ -312,7 +313,7 @@ def _metrics(catalog: Catalog, query: TableQuery, *, numbers: bool = False) -> l
                     hint=hint_without_values(query.study),
                 )
             raise InputError(
-                f"{column.name!r} is not {'always ' if column.forms & NUMBERS else ''}a number,"
+                f"{column.name!r} is not {'always ' if column.forms & _NUMBERS else ''}a number,"
                 " so it cannot be aggregated",
                 hint=f"group by a label: --by {column.name}; for a number, correct its METRIC and"
                 f" run zen extract {query.study}",
@@ -327,7 +328,7 @@ def _not_aggregated(metrics: Iterable[StudyColumn], keys: Collection[StudyColumn
     """
     other_metrics = [column for column in metrics if not column.number and column not in keys]
     for column in other_metrics:
-        if column.forms & NUMBERS and not column.forms & Form.SERIES:
+        if column.forms & _NUMBERS and not column.forms & Form.SERIES:
             yield f"{column.name} is not always a number, so it is left out"
     if names_without_values := [column.name for column in other_metrics if column.lacks_values]:
         yield f"no experiment has a value of {', '.join(names_without_values)}"

@@ -47,7 +47,6 @@ class Form(IntFlag):
 
 SLOTTED = Form.REAL | Form.INTEGER | Form.TEXT | Form.TRUTH | Form.BIG
 """The forms that fill a slot."""
-NUMBERS = Form.REAL | Form.INTEGER | Form.BIG
 
 
 def uniform_form(values: Sequence[Any], *, holds_nan: bool) -> Form | None:

@@ -287,7 +287,6 @@ class LayoutBuilder:
             self._names |= {f.field.name for f in self._fields.values()}
         sql_name = sql_names.column_name(new.name, role, self._taken, self._names)
         self._taken.add(sql_names.folded(sql_name))
-        self._names.add(new.name)
         stored = StoredField(len(self._fields), role, new, sql_name, FieldLocation(), Form(0))
         self._set(stored)
         return stored

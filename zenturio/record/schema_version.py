@@ -384,8 +384,6 @@ def _version(transaction: Transaction, database: Database) -> str | None:
         if is_file
         else _tables(transaction)
     )
-    if not names:
-        return None
     revision, former = _read_revision(transaction, names)
     is_newest = revision == REVISIONS[-1]
     check_schema(parts, _OWN_TABLES, database.dialect.location, is_newest=is_newest)

@@ -97,6 +97,15 @@ class Equating:
         assert list(repository.records("t")) == []
         assert repository.cached("s", [NEW_A]) == frozenset()
 
+    def test_what_another_study_has_is_equated_all_the_same(self, repository: Repository) -> None:
+        edited(repository)
+        repository.open("other", DEFINITION)
+        lease = repository.acquire_lease("other", DriverProcess.current())
+        repository.add_results("other", lease.number, [(NEW_A, outcome(NEW_A, time=7.0))])
+        repository.release_lease(lease)
+        assert repository.equate("s", "s@1", NAMES, "ann") == 2
+        assert repository.count_states("s")["ok"] == 1
+
     def test_results_of_two_versions_that_became_one_are_equated_in_turn(
         self, repository: Repository
     ) -> None:
