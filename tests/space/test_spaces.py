@@ -27,7 +27,14 @@ from zenturio.space import (
     join,
 )
 from zenturio.space.code_table import Choices
-from zenturio.space.column_join import BindStep, FilterStep, JoinPlan, JoinStatistics, _cost
+from zenturio.space.column_join import (
+    BindStep,
+    FilterStep,
+    JoinPlan,
+    JoinStatistics,
+    PairTable,
+    _cost,
+)
 from zenturio.space.domain import DIGITS, WIDEST
 from zenturio.space.domain import number as read_number
 from zenturio.space.space import _lower_bound, fingerprint, space_as_json, space_from_json
@@ -163,6 +170,49 @@ def test_a_plan_of_a_join_costs_the_rows_that_it_makes():
     facts = JoinStatistics(part)
     (expression,) = facts.rules
     assert _cost(facts, JoinPlan((*binds, FilterStep(expression)))) == 4 + 20 + 40 + 5 * 40
+
+
+@pytest.mark.parametrize("window", [None, (0, 2), (1, 2), (1, 1)])
+def test_a_table_of_pairs_lists_the_partners_of_each_code(window):
+    cells = np.array([[True, False, True], [False, True, True]])
+    table = PairTable("a", "b", cells)
+    for name, rows in (("a", cells), ("b", cells.T)):
+        assert table.names - {name} == {table.other(name)}
+        low, high = window or (0, rows.shape[1])
+        expected = [[code for code in range(low, high) if row[code]] for row in rows]
+        for _ in range(2):  # it remembers the whole lists
+            partners, starts, counts = table.partners(name, window)
+            lists = [
+                partners[start : start + count].tolist()
+                for start, count in zip(starts, counts, strict=True)
+            ]
+            assert lists == expected
+
+
+@pytest.mark.parametrize(
+    ("choices", "rows"),
+    [
+        (Choices(range(3, 6)), [[3, 4, 5], [3, 4, 5]]),
+        (Choices(np.array([2, 7], dtype=np.uint8)), [[2, 7], [2, 7]]),
+        (Choices(None, np.array([1, 4]), np.array([2, 3])), [[1, 2], [4, 5, 6]]),
+        (
+            Choices(np.array([9, 2, 7, 8], dtype=np.uint8), np.array([1, 2]), np.array([2, 2])),
+            [[2, 7], [7, 8]],
+        ),
+    ],
+    ids=["range", "listed", "ranges", "lists"],
+)
+def test_choices_say_the_same_in_every_form(choices, rows):
+    assert choices.ends == (rows[0][0], rows[0][-1] + 1)
+    for row, codes in enumerate(rows):
+        places = np.arange(len(codes))
+        assert choices.at(np.full(len(codes), row), places).tolist() == codes
+        expected = [codes.index(code) if code in codes else None for code in range(300)]
+        assert [choices.rank(row, code) for code in range(300)] == expected
+    parents, codes = choices.spread(2)
+    assert parents.tolist() == [0] * len(rows[0]) + [1] * len(rows[1])
+    assert codes.tolist() == rows[0] + rows[1]
+    assert choices.total(2) == len(rows[0]) + len(rows[1])
 
 
 def test_the_least_likely_share_of_valid_points_is_that_of_wilson():
