@@ -376,6 +376,8 @@ def test_a_concatenation_is_listed_compared_or_followed_by_its_size(monkeypatch)
     shapes = [elements(["1", "a"]), elements(["2", "b"])]
     assert concatenation([*shapes, elements(["3"])]).type == "str"
     assert concatenation(["1", arithmetic("1", "11")]).type == "int"
+    assert concatenation(["1", arithmetic("1999", "1", "-1")]).type == "int"
+    assert concatenation(["1", arithmetic("1999", "-1", "-1")]).type == "str"
 
 
 def test_sets_of_numbers_are_ordered_and_others_are_not(monkeypatch):

@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 import pickle
+import random
 import subprocess
 import sys
 from decimal import Decimal
@@ -34,6 +35,7 @@ from zenturio.space.column_join import (
     JoinStatistics,
     PairTable,
     _cost,
+    _grouped_plan,
 )
 from zenturio.space.domain import DIGITS, WIDEST
 from zenturio.space.domain import number as read_number
@@ -172,6 +174,23 @@ def test_a_plan_of_a_join_costs_the_rows_that_it_makes():
     assert _cost(facts, JoinPlan((*binds, FilterStep(expression)))) == 4 + 20 + 40 + 5 * 40
 
 
+def test_a_dimension_is_bound_by_the_most_selective_pair_with_one_before_it():
+    (part,) = zen.Space(a=range(1, 5), b=range(1, 6)).where("a + b > 2")._parts
+    facts = JoinStatistics(part)
+    (pair,) = facts.rules
+    assert _grouped_plan(facts, [["a", "b"]]).steps == (BindStep("a"), BindStep("b", pair))
+    inserted = (BindStep("b"), BindStep("a"), FilterStep(pair))
+    assert _grouped_plan(facts, [["b"], ["a"]]).steps == inserted
+    for first, second in (("a + c > 2", "b + c > 5"), ("b + c > 5", "a + c > 2")):
+        space = zen.Space(a=range(1, 5), b=range(1, 6), c=[1, 2]).where(first, second)
+        (part,) = space._parts
+        facts = JoinStatistics(part)
+        pairs = {rule.first: rule for rule in facts.rules}
+        assert _grouped_plan(facts, [["a", "b", "c"]]).steps == (
+            BindStep("a"), BindStep("b"), BindStep("c", pairs["b"]), FilterStep(pairs["a"]),
+        )  # fmt: skip
+
+
 @pytest.mark.parametrize("window", [None, (0, 2), (1, 2), (1, 1)])
 def test_a_table_of_pairs_lists_the_partners_of_each_code(window):
     cells = np.array([[True, False, True], [False, True, True]])
@@ -213,6 +232,14 @@ def test_choices_say_the_same_in_every_form(choices, rows):
     assert parents.tolist() == [0] * len(rows[0]) + [1] * len(rows[1])
     assert codes.tolist() == rows[0] + rows[1]
     assert choices.total(2) == len(rows[0]) + len(rows[1])
+
+
+def test_rare_points_are_drawn_although_whole_batches_have_none():
+    space = zen.Space(a=range(1, 5001), b=range(1, 5001)).where("a * b % 5003 == 7")
+    sampler = component.RejectionSampler(space._parts[0])
+    for seed in range(5):
+        point = next(sampler.draw(random.Random(seed)))
+        assert point["a"] * point["b"] % 5003 == 7
 
 
 def test_the_least_likely_share_of_valid_points_is_that_of_wilson():
@@ -618,6 +645,8 @@ def test_blocks_are_the_points_in_order_cut_at_a_size_and_at_a_limit(rows, monke
 def test_a_fingerprint_is_that_of_what_is_written_and_stays():
     sets = {"a": [1, 2], "b": zen.parameter(["x"], when="a > 1"), "d": zen.derived("a * 2")}
     assert fingerprint(zen.Space(**sets)) == "c67559f28143ed87"
+    assert fingerprint(zen.Space(n=zen.span(1, 100_000))) == "cf0ec1453d1d2b0e"  # listed
+    assert fingerprint(zen.Space(n=zen.span(1, 100_001))) == "27f0cbf92e923e20"  # its ends
     others = [
         {**sets, "a": [2, 1]},
         {**sets, "a": zen.span("01", "02")},
