@@ -474,6 +474,8 @@ def test_columns_and_frames_hold_values_of_their_types():
 
 
 def test_a_table_keeps_narrow_codes():
+    kinds = [Choices(range(1, stop)).listed.dtype for stop in (256, 257, 65536, 65537)]
+    assert kinds == [np.uint8, np.uint16, np.uint16, np.uint32]
     space = zen.Space(a=range(300), b=range(200), c=["x", "y"]).where(
         "a * b < 40000", "a != b or c == 'x'"
     )
