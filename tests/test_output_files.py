@@ -3,6 +3,9 @@
 import json
 import os
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -158,3 +161,19 @@ def test_without_a_project_nothing_is_written_down(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_output(tmp_path / "one", [b"1"])
     assert [path.name for path in tmp_path.iterdir()] == ["one"]
+
+
+def test_what_the_shell_redirects_into_the_folder_is_no_input(project):
+    """It changes while the study runs, and would make another program of the next run."""
+    command = [sys.executable, "-m", "zenturio", "run", "."]
+    with Path("run.txt").open("wb") as out, Path("notes.txt").open("ab") as notes:
+        notes.write(b"mine\n")
+        notes.flush()
+        subprocess.run(command, stdout=out, stderr=notes, check=True)
+    assert "2 cached" in Path("run.txt").read_text()
+    assert not is_known(), "notes.txt had a line before, so it is the user's"
+    Path("notes.txt").unlink()
+    assert is_known()
+    with Path("run.txt").open("a") as file:
+        file.write("edited\n")
+    assert not is_known()

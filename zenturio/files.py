@@ -21,7 +21,7 @@ from typing import Any, Self
 
 from zenturio.errors import SafetyError
 from zenturio.system.capabilities import MEMORY_FOLDER
-from zenturio.system.file_systems import listed_holder, lock_descriptor
+from zenturio.system.file_systems import descriptor_path, listed_holder, lock_descriptor
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
@@ -357,6 +357,19 @@ def note_database(path: Path) -> None:
             _note(path, _DATABASE)
 
 
+def note_redirected(descriptor: int) -> None:
+    """Write down that the file *descriptor*, where the output of this command went, is an output.
+
+    Only in the project that one stands in: elsewhere no application takes it for one of its files.
+    """
+    project, name = own_project(Path.cwd()), redirected_to(descriptor)
+    with suppress(OSError, SafetyError):  # the command itself has succeeded
+        if project and os.path.isfile(name):  # noqa: PTH113 - may be deleted, or have a long name
+            path = Path(name)
+            if not Path(_key(path, project)).is_absolute():
+                _note(path, _digest(path))
+
+
 def _note(path: Path, digest: str) -> None:
     """Append to the record of the project that one stands in, if there is one."""
     project = own_project(Path.cwd())
@@ -386,9 +399,13 @@ class OutputFiles:
     """What is written down of outputs in some projects."""
 
     _records: Mapping[Path, Mapping[str, Any]] = field(default_factory=dict)
+    _redirected: frozenset[str] = frozenset()
+    """Real paths of the files that stdout and stderr of this process are: they change with each
+    line that it prints."""
 
     def __post_init__(self) -> None:
         keys = [key for record in self._records.values() for key in record]
+        keys += self._redirected
         self._names = {Path(key).name for key in keys}
         """Most files of a large folder are none of these, and need no further look."""
 
@@ -397,7 +414,8 @@ class OutputFiles:
         """The records of the project that *folder* is in, and of the one that one stands in."""
         projects = {own_project(Path(os.path.realpath(folder))), own_project(Path.cwd())} - {None}
         records = {project: _read(project) for project in projects if project is not None}
-        return OutputFiles({project: record for project, record in records.items() if record})
+        kept = {project: record for project, record in records.items() if record}
+        return OutputFiles(kept, frozenset(filter(None, map(redirected_to, (1, 2)))))
 
     def __bool__(self) -> bool:
         return bool(self._names)
@@ -406,6 +424,8 @@ class OutputFiles:
         """Whether the file *path* is an output, and its content still the one that was written."""
         if not self._names & {path.name, *map(path.name.removesuffix, _BESIDE)}:
             return False
+        if os.path.realpath(path) in self._redirected:
+            return True
         for project, record in self._records.items():
             key = _key(path, project)
             digest = record.get(key)
@@ -416,6 +436,16 @@ class OutputFiles:
             if any(record.get(key.removesuffix(end)) == _DATABASE for end in _BESIDE):
                 return True
         return False
+
+
+def redirected_to(descriptor: int) -> str:
+    """The real path of the plain file that *descriptor* is; empty where it is none."""
+    path = descriptor_path(descriptor)
+    try:
+        is_file = bool(path) and stat.S_ISREG(os.fstat(descriptor).st_mode)
+    except OSError:  # closed
+        return ""
+    return os.path.realpath(path) if is_file else ""
 
 
 def recorded_outputs(project: Path) -> list[Path]:

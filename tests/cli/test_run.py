@@ -640,3 +640,26 @@ def test_zen_show_prints_the_commands_with_their_values(tmp_path):
     digest = zen("results", "p", "--columns", "digest,seed", "--format", "csv", cwd=tmp_path).out
     name, seed = digest.splitlines()[1].split(",")
     assert f"command: echo 3 'a b' {seed}\n" in zen("show", name, cwd=tmp_path).out
+
+
+def test_what_an_edit_left_behind_is_not_counted_as_done(tmp_path):
+    """Other points, and repeats beyond REPEAT, are not those that the plan still lacks."""
+
+    def write(points, repeats):
+        lines = [f"PARAM n = {points}", f"REPEAT {repeats}", 'RUN "true"']
+        (tmp_path / "a.sh").write_text("".join(f"# ZEN$ {line}\n" for line in lines))
+
+    def states(*words):
+        told = zen("run", "a.sh", "-j", 1, *words, "--json", cwd=tmp_path).facts
+        status = zen("status", "a", "--json", cwd=tmp_path).facts
+        (listed,) = zen("list", "--json", cwd=tmp_path).facts
+        assert listed["missing"] == status["missing"] == told["unfinished"]
+        return told["known"], told["ok"] + told["unfinished"]
+
+    write("{ 1, 2 }", 4)
+    assert states() == (0, 8)
+    write("{ 1:6 }", 2)
+    assert states("--budget", "0.001s") == (4, 8)
+    assert states("--budget", "60s")[1] <= 8
+    write("{ 5:9 }", 2)
+    assert states("--budget", "0.001s") == (4, 6)

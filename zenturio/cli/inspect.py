@@ -1,6 +1,7 @@
 """The verbs that inspect studies and experiments: list, status, show, logs, diff."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,6 +24,8 @@ Of = Annotated[
     str | None, typer.Option("--study", help="Study, if several contain the experiment.")
 ]
 
+MOST_COUNTED = 20_000
+"""Experiments that a study may have whose standing takes a look at each of them in a list."""
 MOST_RUNNING = 20
 """Experiments that run now and are listed."""
 NOTHING = "there are no studies yet: zen run PATH"
@@ -44,17 +47,21 @@ def list_studies(db: Database = None, json: Json = False) -> None:
     """
     from zenturio.study.overview import study_statuses
 
-    statuses = study_statuses(db)
+    statuses = with_beside(db, study_statuses(db), MOST_COUNTED)
     if json:
         output.facts([_standing_facts(status) for status in statuses])
     elif not statuses:
         typer.echo(NOTHING)
     else:
+        rows = [(s.study, s.total, s.ok, s.failed, _left(s), utc_time(s.created)) for s in statuses]
         output.table(
-            ("study", "experiments", "ok", "failed", "missing", "created"),
-            [(s.study, s.total, s.ok, s.failed, s.left, utc_time(s.created)) for s in statuses],
-            right="lrrrr",
+            ("study", "experiments", "ok", "failed", "missing", "created"), rows, right="lrrrr"
         )
+
+
+def _left(status: "StudyStatus") -> int | str:
+    """What the table says is missing; a lower bound where not everything was counted."""
+    return status.left if status.beside is not None else f"{status.left}+"
 
 
 def status(
@@ -71,7 +78,10 @@ def status(
     """
     from zenturio.study.overview import study_status, study_statuses
 
-    statuses = study_statuses(db) if study is None else [study_status(db, study)]
+    if study is None:
+        statuses = with_beside(db, study_statuses(db), MOST_COUNTED)
+    else:
+        statuses = with_beside(db, [study_status(db, study)])
     # Causes take a query of their own: only where a single study was asked for.
     failed = output.failures_of_study(study, db) if study is not None and statuses[0].failed else []
     outside = _outside(db, statuses)
@@ -272,6 +282,24 @@ def _several(status: "StudyStatus") -> str:
     return f"\n  {experiments}, {count:,} results of {' and '.join(parts)}"
 
 
+def with_beside(
+    db: str | None, statuses: list["StudyStatus"], most: int | None = None
+) -> list["StudyStatus"]:
+    """The statuses with what lies beside their studies' last runs; of large studies unless *most*.
+
+    To count it reads each experiment of a study that was run with several spaces.
+    """
+    open_ = [s for s in statuses if s.beside is None and (most is None or s.total <= most)]
+    if not open_:
+        return statuses
+    from zenturio.query.points_outside import count_beside_last_run
+    from zenturio.study.overview import opened_repository
+
+    with opened_repository(db) as repository:
+        counts = {s.study: count_beside_last_run(repository, s.study) for s in open_}
+    return [replace(s, beside=counts.get(s.study, s.beside)) for s in statuses]
+
+
 def _outside(db: str | None, statuses: Sequence["StudyStatus"]) -> dict[str, int]:
     """Return by study how many experiments have points that are not in its space any more."""
     from zenturio.query.present import digests_outside, is_unchanged
@@ -296,6 +324,7 @@ def _standing_facts(status: "StudyStatus") -> dict[str, Any]:
         "study": status.study,
         "planned": status.planned,
         "experiments": status.total,
+        "missing": status.missing,
         **{str(state): count for state, count in status.counts.items()},
         "results": sum(status.machines.values()),
         "machines": status.machines,

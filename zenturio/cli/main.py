@@ -77,6 +77,7 @@ def main() -> None:
             typer.echo("this is a fault of zenturio: please attach `zen bugreport`", err=True)
             raise
     command_log.end(code)
+    safe_streams.note_redirected_files()
     # The interpreter looks for cycles among all that is loaded once more before it exits: a tenth
     # of the time of a short command, for memory that the system takes back anyway.
     gc.freeze()

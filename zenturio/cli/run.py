@@ -177,6 +177,8 @@ def run(
         )
     finally:
         live.close()
+    if not request.search and request.only == "missing":
+        summary = _with_what_is_left(summary, db)
     stages = (*summary.before, summary)
     if json:
         output.facts(_summary_facts(summary))
@@ -288,6 +290,26 @@ def _print_summary(summary: RunSummary, db: str | None, *, named: bool = False) 
     for command in _commands_after_failures(summary, db):
         typer.echo(command)
     typer.echo(f"results: {output.command_to_type('results', summary.study, db=db)}")
+
+
+def _with_what_is_left(summary: RunSummary, db: str | None) -> RunSummary:
+    """*summary* with all cached experiments of the plan, not only those that the run came to.
+
+    Only of a run that has left some.
+    """
+    if not summary.unfinished or summary.before or summary.blocked or summary.round:
+        return summary
+    from dataclasses import replace
+
+    from zenturio.cli.inspect import MOST_COUNTED, with_beside
+    from zenturio.study.overview import study_status
+
+    (status,) = with_beside(db, [study_status(db, summary.study)], MOST_COUNTED)
+    if status.beside is None or status.planned != summary.total or len(status.machines) > 1:
+        return summary
+    left = min(status.left + status.counts.get("cancelled", 0), summary.unfinished)
+    cached = summary.cached + summary.unfinished - left
+    return replace(summary, cached=cached, unfinished=left)
 
 
 def _commands_after_failures(summary: RunSummary, db: str | None) -> Iterator[str]:

@@ -6,6 +6,7 @@ import codecs
 import errno
 import io
 import os
+import stat
 import sys
 from collections.abc import Iterable
 from typing import Any, Literal, TextIO
@@ -51,6 +52,8 @@ class _Output:
     error: OSError | None = None
     """Why a stream could not be written, unless its reader went away."""
     outlives_readers = False
+    new_files: tuple[int, ...] = ()
+    """Which of stdout and stderr the shell redirects to a file that was empty at first."""
 
 
 class FailSilentFile(io.FileIO):
@@ -83,6 +86,7 @@ class FailSilentFile(io.FileIO):
 def guard() -> None:
     """Make stdout and stderr safe to write, once: see EscapingStream and FailSilentFile."""
     _open_closed_streams()
+    _Output.new_files = tuple(filter(_is_new_file, (1, 2)))
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         # Twice would escape the escapes.
@@ -100,6 +104,23 @@ def _open_closed_streams() -> None:
             os.open(os.devnull, os.O_RDWR)  # the lowest number that is free: this one
         if getattr(sys, name) is None:
             setattr(sys, name, open(number, "w" if number else "r", closefd=False))  # noqa: SIM115
+
+
+def _is_new_file(descriptor: int) -> bool:
+    status = os.fstat(descriptor)
+    return stat.S_ISREG(status.st_mode) and not status.st_size
+
+
+def note_redirected_files() -> None:
+    """Write down what the shell made for the output of this command: no input of a study."""
+    if not _Output.new_files:
+        return
+    from zenturio.files import note_redirected
+
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    for descriptor in _Output.new_files:
+        note_redirected(descriptor)
 
 
 def _on_output_file(stream: TextIO) -> TextIO:

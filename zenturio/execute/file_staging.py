@@ -180,7 +180,8 @@ def _changed_original(filed: ExperimentFile) -> PlaceError:
     """Return the error that an original is not what was hashed."""
     return PlaceError(
         f"{filed.original} has changed since the study began",
-        hint="run the study again: it is another experiment now",
+        hint="run the study again: it is another experiment now; or, if something writes this file"
+        " while the study runs, exclude it (.zenignore)",
     )
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cache
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
@@ -519,7 +520,10 @@ _NOISE = (
     r"note: ",  # Rust
     r"(?:srun|slurmstepd):\s|(?:mpirun|mpiexec|prterun)\s",
     r"Command exited with non-zero status",
+    r"(?i)(?:\S+:\s)?(?:please\s)?try\s.*-h(?:elp)?\b",  # GNU's getopt
 )
+_USAGE = r"(?i)\s*(?:\S+:\s)?(?:correct\s)?usage\b|\s*--?[A-Za-z][\w-]*\b.*\s{2,}\S"
+"""A line of how a program is called: its title, or an option with what it does."""
 _COLOUR = r"\x1b\[[0-9;]*[A-Za-z]"
 _FOLDERS = r"""(^|[^\pL\pN_.])/(?:[^\s:'"<>|,;()/]*/)+"""
 _NAME_ENDS = frozenset(":'\"<>|,;()/")
@@ -627,7 +631,13 @@ def _last_line(text: str) -> str:
     lines = (text_behind if traceback else text).splitlines()
     if traceback:  # the exception stands behind its frames, which are indented
         return next((line for line in lines if line[:1].strip()), "")
-    return next((line for line in reversed(lines) if not _is_noise(line)), "")
+    last_line = next((line for line in reversed(lines) if not _is_noise(line)), "")
+    is_usage = _compiled(_USAGE).match
+    if is_usage(last_line):  # the fault stands before the list of options
+        before = takewhile(lambda line: is_usage(line) is None, lines)
+        said = [line for line in before if not _is_noise(line)]
+        return next((line for line in said if "error" in line.lower()), (last_line, *said)[-1])
+    return last_line
 
 
 def _panic(text: str) -> str:

@@ -26,17 +26,16 @@ def present_spaces(definition: StudyDefinition, *, archived: bool) -> list[Space
 
     It is unknown of a study of versions, too: no file declares the parameter that tells them apart.
     """
-    overrides = tuple(definition.notes.get("overrides", ()))
+    programs = [] if archived else _scanned(definition)
+    if not _declare_all(programs, definition):
+        programs = _as_run_last(definition)
+    return [it.space for it in programs] if _declare_all(programs, definition) else []
+
+
+def _declare_all(programs: Sequence[Application], definition: StudyDefinition) -> bool:
+    """Whether the last of *programs* has each parameter of the study."""
     names = {field.name for field in definition.parameters if field.kind != SEED_KIND}
-
-    def declares_all(spaces: Sequence[Space]) -> bool:
-        return bool(spaces) and names <= {parameter.name for parameter in spaces[-1].parameters}
-
-    present = [] if archived else _scanned(definition, overrides)
-    if declares_all(present):
-        return present
-    stored = _read(lambda values: scan_kept(definition.sources, values), overrides)
-    return stored if declares_all(stored) else []
+    return bool(programs) and names <= {p.name for p in programs[-1].space.parameters}
 
 
 def present_space(repository: Repository, study: str) -> Space | None:
@@ -62,37 +61,67 @@ def declared_ranks(space: Space | None, names: Collection[str]) -> dict[str, dic
     return ranks
 
 
-def _read(read: Callable[[Sequence[str]], Application], overrides: Sequence[str]) -> list[Space]:
+def _read(
+    read: Callable[[Sequence[str]], Application], definition: StudyDefinition
+) -> list[Application]:
+    overrides = tuple(definition.notes.get("overrides", ()))
     try:
-        return [read(values).space for values in ((), *([overrides] if overrides else []))]
+        return [read(values) for values in ((), *([overrides] if overrides else []))]
     except InputError:
         return []
 
 
-def _scanned(definition: StudyDefinition, overrides: Sequence[str]) -> list[Space]:
+def _as_run_last(definition: StudyDefinition) -> list[Application]:
+    """Of the recorded files."""
+    return _read(lambda values: scan_kept(definition.sources, values), definition)
+
+
+def _scanned(definition: StudyDefinition) -> list[Application]:
     """Of the files in the project."""
     paths = [path_in_project(path) for path in definition.notes.get("paths", ())]
     present = [path for path in paths if path is not None]
     if not present or len(present) < len(paths):
         return []
-    return _read(lambda values: scan(present, overrides=values), overrides)
+    return _read(lambda values: scan(present, overrides=values), definition)
 
 
-def outside(repository: Repository, study: str, spaces: Sequence[Space]) -> Iterator[str]:
-    """Yield the digests of experiments whose points none of *spaces* holds."""
+def count_beside_last_run(repository: Repository, study: str) -> int:
+    """How many experiments of *study* its last run did not plan.
+
+    The space of that run does not hold their points, or its REPEAT has fewer runs of a point. 0
+    where its program is not known.
+    """
+    definition = repository.definition(study)
+    programs = _as_run_last(definition)
+    if not _declare_all(programs, definition):
+        return 0
+    program = programs[-1]
+    return sum(1 for _ in outside(repository, study, [program.space], program.repeat.numbers))
+
+
+def outside(
+    repository: Repository, study: str, spaces: Sequence[Space], runs: range | None = None
+) -> Iterator[str]:
+    """Yield the digests of experiments whose points none of *spaces* holds.
+
+    With *runs* also of those whose number among the runs of their point is not one of these.
+    """
     with open_snapshot(repository) as reader:
         catalog = read_catalog(reader, study)
         statement = StudySelect(reader.dialect, catalog, None, every_status=True)
         columns = catalog.parameters
-        digest_fact, remarks = catalog.facts["digest"], catalog.facts["remarks"]
-        heads = [SelectItem.of(column) for column in (digest_fact, *columns, remarks)]
+        facts = (catalog.facts["digest"], catalog.facts["repeat"])
+        heads = [SelectItem.of(c) for c in (*facts, *columns, catalog.facts["remarks"])]
         known_answers: dict[tuple[object, ...], bool] = {}
         wide = len(heads) > WIDTH
         rows = (
             select_rows(reader, statement, heads) if wide else reader.each(statement.select(heads))
         )
         for row in rows:
-            ((digest, *cells),) = restore_rows((digest_fact, *columns), [row])
+            ((digest, run, *cells),) = restore_rows((*facts, *columns), [row])
+            if runs is not None and run not in runs:
+                yield digest
+                continue
             point = tuple(cells)
             key = (*point, *map(type, point))  # 1 and true are equal, and no one value
             if key not in known_answers:

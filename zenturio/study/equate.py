@@ -171,13 +171,13 @@ def _definition(
     except NotFoundError:
         notes = {}
     space = application.space
-    planned = space.size * application.repeat.count if space.finite else 0
+    planned = space.size * len(application.repeat.numbers) if space.finite else 0
     experiments = planned or int(notes.get("experiments", 0))
     definition = define_study(application, experiments, generator.program, generator.former_program)
     more = {
         RUN: notes.get(RUN, {}),
         PROGRAMS: ProgramHistory.of(application, notes).notes(),
-        SPACES: spaces_of(repository.notes(study), definition.notes, space),
+        SPACES: spaces_of(repository.notes(study), definition.notes, space, application.repeat),
     }
     return replace(definition, notes={**definition.notes, **more})
 

@@ -15,6 +15,7 @@ from zenturio.experiment import Artifact, MetricValue, Missing, Series
 from zenturio.experiment.experiment import UNKNOWN_KIND
 from zenturio.record import (
     PAIRED,
+    SPACES,
     AttemptRecord,
     EquatedResult,
     ExperimentRecord,
@@ -78,6 +79,11 @@ class StudyStatus:
     """Of its newest definition."""
     sources: Mapping[str, str] = field(default_factory=dict)
     """The SHA-256 of each file of that definition."""
+    beside: int | None = 0
+    """Experiments that its last run did not plan: of other points, or further runs of a point.
+
+    None if there may be some that were not counted.
+    """
 
     @property
     def is_earlier_version(self) -> bool:
@@ -126,7 +132,7 @@ class StudyStatus:
     @property
     def missing(self) -> int:
         """Those that nobody runs and that have no outcome, as far as it is known."""
-        return max(self.planned - self.total, 0)
+        return max(self.planned - self.total + (self.beside or 0), 0)
 
     @property
     def left(self) -> int:
@@ -184,7 +190,8 @@ def _status(repository: Repository, standing: StudyStanding) -> StudyStatus:
     """Return the standing of a study with what its place and its drivers' processes say."""
     notes, counts, study = standing.notes, standing.counts, standing.info
     planned = int(notes.get("experiments", 0))
-    is_over = planned <= sum(counts.values()) - counts["running"]
+    has_one_space = len(notes.get(SPACES, ())) == 1
+    is_over = has_one_space and planned <= sum(counts.values()) - counts["running"]
     orphans = None if is_over else orphans_at(notes, project_folder() / FOLDER)
     return StudyStatus(
         study.name,
@@ -200,6 +207,8 @@ def _status(repository: Repository, standing: StudyStanding) -> StudyStatus:
         *_command_of(notes),
         notes,
         standing.sources,
+        # A study of functions has no files, and no note of its spaces.
+        0 if has_one_space or not standing.sources else None,
     )
 
 

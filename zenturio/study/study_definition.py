@@ -119,15 +119,24 @@ def with_recorded_versions(
     return recall_versions(application, versions)
 
 
-def spaces_of(before: Mapping[str, Any], notes: Mapping[str, Any], space: Space) -> list[str]:
+ONCE = Repeat()
+
+
+def spaces_of(
+    before: Mapping[str, Any], notes: Mapping[str, Any], space: Space, repeat: Repeat = ONCE
+) -> list[str]:
     """Return the fingerprints of all spaces that a study was run with, *space* included.
 
     *before* are its notes. A study of another program, which is archived, does not
-    count.
+    count. Other runs of a point make another fingerprint: its experiments differ, too.
     """
+    numbers = repeat.numbers
+    name = fingerprint(space)
+    if numbers != ONCE.numbers:
+        name = f"{name}:{numbers.start}:{numbers.stop - 1}"
     if not before or not is_same_program(before, notes):
-        return [fingerprint(space)]
-    return sorted({*before.get(SPACES, ["unknown"]), fingerprint(space)})
+        return [name]
+    return sorted({*before.get(SPACES, ["unknown"]), name})
 
 
 def is_same_program(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:

@@ -249,7 +249,8 @@ class PointsWithinBudget(PointsAsNeeded):
             yield experiment
         if not self.over and monotonic() >= self._end:
             self.over = self.is_spent = True
-            self.stops["budget"] = sum(runs.stop is None for runs in self._runs.values())
+            if self._repeat.until:
+                self.stops["budget"] = sum(runs.stop is None for runs in self._runs.values())
 
     def _turns_in(self, order: RunOrder) -> Iterator[Turn | None]:
         block = 0

@@ -647,7 +647,8 @@ class StudySession:
                 f"the program of {self.study} has changed: {', '.join(changed.changes)}",
                 hint="undo the change, or start anew: zen run",
             )
-        spaces = spaces_of(before, definition.notes, self.application.space)
+        application = self.application
+        spaces = spaces_of(before, definition.notes, application.space, application.repeat)
         search = self.search.note() if self.search else before.get(SEARCH)
         notes = {
             **definition.notes,
