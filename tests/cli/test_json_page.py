@@ -27,6 +27,7 @@ of its own for each element of the list that the command prints. Keys may be add
 STUDY = {
     "study": "name of the study",
     "planned": "experiments of the last run",
+    "missing": "those of them that have no outcome and do not run",
     "experiments": "experiments that are recorded",
     "running": "experiments that run now",
     "ok": "experiments that succeeded",
@@ -295,6 +296,7 @@ KEYS = {
         "changes[]": "what else has changed in the program",
         "reasons[]": "metrics that are missing in some experiments: `metric`, `count` of these, and"
         " `why`, the most frequent reason",
+        "remarks[]": "what is likely not meant, such as a pattern that captures a part of a number",
     },
     "diff": {
         "digests[]": "the two experiments",

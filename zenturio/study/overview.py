@@ -190,8 +190,8 @@ def _status(repository: Repository, standing: StudyStanding) -> StudyStatus:
     """Return the standing of a study with what its place and its drivers' processes say."""
     notes, counts, study = standing.notes, standing.counts, standing.info
     planned = int(notes.get("experiments", 0))
-    has_one_space = len(notes.get(SPACES, ())) == 1
-    is_over = has_one_space and planned <= sum(counts.values()) - counts["running"]
+    had_several_spaces = len(notes.get(SPACES, ())) > 1
+    is_over = not had_several_spaces and planned <= sum(counts.values()) - counts["running"]
     orphans = None if is_over else orphans_at(notes, project_folder() / FOLDER)
     return StudyStatus(
         study.name,
@@ -207,8 +207,7 @@ def _status(repository: Repository, standing: StudyStanding) -> StudyStatus:
         *_command_of(notes),
         notes,
         standing.sources,
-        # A study of functions has no files, and no note of its spaces.
-        0 if has_one_space or not standing.sources else None,
+        None if had_several_spaces else 0,
     )
 
 
