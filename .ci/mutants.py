@@ -54,6 +54,7 @@ took without a mutant."""
 FIRST = (12, 60)
 """So many of the quickest tests are run before the others are even collected: they kill most."""
 NEIGHBOURS = {
+    "annotate": ["execute/test_run_observers.py", "study/test_refusals.py"],
     "experiment": [
         "query/test_comparison.py",
         "query/test_defined_aggregates.py",

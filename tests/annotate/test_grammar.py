@@ -133,6 +133,16 @@ def test_ends():
     assert statement("END n").name.text == "n"
     assert statement('END "a b"').name.text == "a b"
     assert statement("END CR").region
+    for text, unexpected in (
+        ("END a b", "b"),
+        ("END CR a b", "b"),
+        ("END a - b", "-"),
+        ("END - a", "-"),
+    ):
+        (found,) = diagnostics(text)
+        assert found.message == f"{unexpected} is not expected here"
+        assert (found.place.column - 1, found.place.width) == (text.index(f" {unexpected}") + 1, 1)
+    assert [statement(f"END {n}").name.text for n in ("0.8", "-1")] == ["0.8", "-1"]
     assert statement("end cr loop").name.text == "loop"
 
 

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from needs import needs
+from zenturio.annotate.counter_events import EVENTS, SYSCALLS, counter_event
 from zenturio.annotate.hole_search import Filler
 from zenturio.annotate.region_probes import metric_names, probe_lines, unprobed
 from zenturio.annotate.scan import scan
@@ -240,3 +241,41 @@ def test_names_of_regions_do_not_meet_in_the_code():
         for n in ("ä", "_e4_", "a_")
     }
     assert len({begin for begin, _ in lines}) == 3
+
+
+def test_events_have_the_numbers_of_the_kernel():
+    """As linux/perf_event.h and the tables of system calls have them."""
+    hardware = [
+        "cycles",
+        "instructions",
+        "cache-references",
+        "cache-misses",
+        "branches",
+        "branch-misses",
+        "bus-cycles",
+        "stalled-cycles-frontend",
+        "stalled-cycles-backend",
+        "ref-cycles",
+    ]
+    expected = {name: (0, number, "", 1) for number, name in enumerate(hardware)}
+    software = ["page-faults", "context-switches", "cpu-migrations", "minor-faults", "major-faults"]
+    expected |= {"task-clock": (1, 1, "s", 1e-9)}
+    expected |= {name: (1, number, "", 1) for number, name in enumerate(software, 2)}
+    caches = ((0, "L1-dcache"), (1, "L1-icache"), (2, "LLC"), (3, "dTLB"), (4, "iTLB"), (6, "node"))
+    operations = (
+        ("loads", "load-misses"),
+        ("stores", "store-misses"),
+        ("prefetches", "prefetch-misses"),
+    )
+    for cache, name in caches:
+        for operation, words in enumerate(operations):
+            for result, word in enumerate(words):
+                number = cache + 256 * operation + 65536 * result
+                expected[f"{name}-{word}"] = (3, number, "", 1)
+    assert expected == EVENTS
+    assert counter_event("r1f") == (4, 0x1F, "", 1)
+    assert counter_event("r" + "f" * 17) is None
+    assert {
+        "x86_64": 298, "i686": 336, "armv7l": 364, "ppc64le": 319, "s390x": 331,
+        **dict.fromkeys(("aarch64", "riscv64", "loongarch64"), 241),
+    } == SYSCALLS  # fmt: skip
