@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from zenturio.errors import InputError
 from zenturio.expression import parse
+from zenturio.query import regression
 from zenturio.query.formula_shapes import EXPONENTS, Factor, GrowthShape, SumShape, candidates
 from zenturio.query.regression import fit, fit_each, fit_rows, fits, mixed_parameters
 
@@ -279,3 +280,36 @@ def test_parameters_that_differ_between_rows_of_a_point_are_mixed():
     assert mixed_parameters(columns, names, ["n"]) == ["scheme"]
     assert mixed_parameters(columns, names, ["n", "scheme"]) == []
     assert mixed_parameters(columns, ["scheme", "n"], ["step"]) == ["scheme"]
+
+
+class CountedColumn:
+    """A column that counts the rows that are taken of it."""
+
+    def __init__(self, values):
+        self._values = values
+        self.taken = 0
+
+    def __len__(self):
+        return len(self._values)
+
+    def take(self, rows):
+        self.taken += len(rows)
+        return self._values.take(rows)
+
+
+def test_parameters_that_differ_early_are_not_read_to_their_end():
+    size = 3 * regression.HEAD
+    numbers = np.arange(size)
+    columns = {
+        "n": numbers % 2,
+        "early": numbers % 7,
+        "late": numbers // (size - 1),
+        "same": 0 * numbers,
+    }
+    counted = {name: CountedColumn(values) for name, values in columns.items()}
+    assert mixed_parameters(counted, ["early"], ["n"]) == ["early"]
+    assert counted["early"].taken == regression.HEAD
+    assert mixed_parameters(columns, ["early", "late", "same"], ["n"]) == ["early", "late"]
+    assert mixed_parameters(columns, ["late"], ["n"], numbers < size - 1) == []
+    assert mixed_parameters({"n": [1, 1, 2], "a": ["x", None, "x"]}, ["a"], ["n"]) == ["a"]
+    assert mixed_parameters({"n": [1, 1, 2], "a": [None, None, "x"]}, ["a"], ["n"]) == []

@@ -1,6 +1,7 @@
 """The model of what was tried: it foresees, learns what matters, and forgets nothing good."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -277,3 +278,12 @@ def test_the_model_computes_with_one_thread_and_gives_the_others_back(monkeypatc
         assert library.scipy_openblas_get_num_threads64_() == 2
     finally:
         library.scipy_openblas_set_num_threads64_(before)
+
+
+@pytest.mark.parametrize("sizes", [(3, 4, 2), (1, 5), (2**31, 2**30), (2**40, 2**40)])
+def test_distinct_rows_stand_in_the_order_of_their_genes(sizes):
+    rows = np.random.default_rng(1).integers(np.minimum(sizes, 6), size=(50, len(sizes)))
+    rows[::7] = np.array(sizes) - 1
+    engine = SimpleNamespace(genome=SimpleNamespace(sizes=np.array(sizes)))
+    distinct = KrigingSearch._distinct(engine, rows)
+    assert distinct.tolist() == np.unique(rows, axis=0).tolist()

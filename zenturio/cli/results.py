@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Iterator
-from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -327,8 +326,7 @@ def fit(
     fact_list = []
     # Of rows that the fit does not use, as those in which y is NULL, nothing is to be said.
     used = used_rows(columns, y, names_in(x))
-    rows_used = {name: list(compress(columns[name], used)) for name in columns}
-    mixed = mixed_parameters(rows_used, parameters, [*names_in(x), *keys])
+    mixed = mixed_parameters(columns, parameters, [*names_in(x), *keys], used)
     for key, model in models.items():
         part = _rows_of(columns, keys, key)
         facts = _model_facts(keys, key, model)

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, get_args
 
 import numpy as np
+import pandas as pd
 
 from zenturio.errors import InputError, did_you_mean
 from zenturio.experiment.signed_ranks import Interval
@@ -236,22 +237,54 @@ def fit_each(
     }
 
 
+HEAD = 10_000
+"""Rows that are looked at before all are: parameters that differ mostly do so there."""
+
+
 def mixed_parameters(
-    columns: Mapping[str, Any], parameters: Iterable[str], points: Sequence[str]
+    columns: Mapping[str, Any],
+    parameters: Iterable[str],
+    points: Sequence[str],
+    used: np.ndarray | None = None,
 ) -> list[str]:
     """Return the *parameters* in which rows differ that agree in the columns *points*.
 
     What such rows differ by is no noise: intervals around their mean say nothing of either value.
+    *used*: which rows count; all, if nothing is said.
     """
     mixed: list[str] = []
+    if not points:
+        return mixed
+    places = np.flatnonzero(used if used is not None else np.ones(len(columns[points[0]]), bool))
     for name in parameters:
         # What is computed from one of them differs with it, and is not named beside it.
-        keys = zip(*(list(columns[other]) for other in (*points, *mixed)), strict=True)
-        first: dict[tuple[Any, ...], Any] = {}
-        values = zip(keys, list(columns[name]), strict=False)
-        if any(str(first.setdefault(key, value)) != str(value) for key, value in values):
+        others = [columns[other] for other in (*points, *mixed)]
+        parts = [places[:HEAD], places] if len(places) > HEAD else [places]
+        if any(_differs(columns[name], others, rows) for rows in parts):
             mixed.append(name)
     return mixed
+
+
+def _differs(column: Any, others: Sequence[Any], rows: np.ndarray) -> bool:
+    """Return whether two of *rows* agree in all *others*, and not in the *column*."""
+    groups = np.zeros(len(rows), dtype=np.int64)
+    for other in others:
+        codes = _codes(other, rows)
+        groups = _codes(groups * (codes.max(initial=0) + 1) + codes)
+    codes = _codes(column, rows)
+    first = np.empty(groups.max(initial=0) + 1, dtype=np.int64)
+    first[groups[::-1]] = codes[::-1]
+    return bool((codes != first[groups]).any())
+
+
+def _codes(column: Any, rows: np.ndarray | None = None) -> np.ndarray:
+    """Return a number for each value of *rows*, the same for equal ones."""
+    if not hasattr(column, "take"):
+        column = np.array([*column, None], dtype=object)[:-1]
+    codes: np.ndarray = pd.factorize(
+        column if rows is None else column.take(rows), use_na_sentinel=False
+    )[0]
+    return codes
 
 
 @dataclass(frozen=True)

@@ -244,9 +244,12 @@ class GaussianProcess:
 
 def _kernel(rows: Reals, other_rows: Reals) -> Reals:
     """Return the squared exponential kernel of all pairs of rows."""
-    squares = (rows * rows).sum(axis=1)[:, None] + (other_rows * other_rows).sum(axis=1)[None, :]
-    similarity: Reals = np.exp(-0.5 * np.maximum(squares - 2 * rows @ other_rows.T, 0))
-    return similarity
+    kernel: Reals = (rows * rows).sum(axis=1)[:, None] + (other_rows * other_rows).sum(axis=1)
+    # In place: a new matrix for each step would take longer than the step.
+    kernel -= 2 * rows @ other_rows.T
+    np.maximum(kernel, 0, out=kernel)
+    kernel *= -0.5
+    return np.exp(kernel, out=kernel)
 
 
 def _inverse(kernel: Reals, noise: float) -> Reals:
@@ -276,6 +279,8 @@ FEWEST, MOST = 4, 20
 """Limits of the random points before the first model."""
 REFIT_FACTOR = 1.3
 """The hyperparameters are refitted when the number of trials grew by this factor."""
+LARGEST_NUMBER = 2.0**62
+"""Of rows of genes that are numbered."""
 ROUNDS = 4
 """Generations of candidates, each made from the best of the one before."""
 FINEST, COARSEST = 1e-6, 0.01
@@ -489,7 +494,7 @@ class KrigingSearch(GeneratorEngine):
             targets.append(self._variations(pool, count))
         for _ in range(ROUNDS):
             # An evaluated row has little uncertainty, but noise may still rank it first.
-            new_rows = self.unseen(np.unique(self.genome.repair(np.concatenate(targets)), axis=0))
+            new_rows = self.unseen(self._distinct(self.genome.repair(np.concatenate(targets))))
             if branch is not None:
                 new_rows = new_rows[self._is_in(branch, new_rows)]
             new_rows = new_rows[~near(new_rows, previous_rows, steps)]
@@ -504,6 +509,16 @@ class KrigingSearch(GeneratorEngine):
                 return self._random_row()
             targets = [self._variations(best, count)]
         return best[self._cheapest(best[bounds <= bounds[0] + EQUAL]) :][:1]
+
+    def _distinct(self, rows: Ints) -> Ints:
+        """Return each of *rows* once, in the order of their genes."""
+        sizes = self.genome.sizes.astype(np.float64)
+        if not sizes.prod() < LARGEST_NUMBER:
+            return np.unique(rows, axis=0)
+        # One number for each row is sorted ten times as fast as rows are.
+        factors = np.cumprod(np.append(1, self.genome.sizes[:0:-1]))[::-1]
+        _, first_index = np.unique(rows @ factors, return_index=True)
+        return rows[first_index]
 
     def _cheapest(self, rows: Ints) -> int:
         """Return the first of *rows*, nearly equal ones, that shares most with earlier rows."""
