@@ -176,3 +176,8 @@ def test_leaders_of_medians_have_intervals_for_all_points():
         RankedScore(3.5, 6),
         RankedScore(9.0, 1),
     )
+
+
+def test_what_is_never_negative_has_no_interval_below_0():
+    assert noise_of([[0.0, 0.0, 0.0], [1.0, 5.0, 0.0]]).interval(0.0, 3, 2.0)[0] == 0.0
+    assert noise_of([[0.0, 0.0, 0.0], [1.0, 5.0, -1.0]]).interval(0.0, 3, 2.0)[0] < 0.0

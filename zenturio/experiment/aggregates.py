@@ -399,13 +399,15 @@ class RepeatNoise:
     """Degrees of freedom: the repeats of all points but one of each."""
     is_relative: bool
     """Whether the deviation is in proportion to the score, as all scores are positive."""
+    lowest: float = -math.inf
+    """0 where no repeat is negative: neither is its mean then."""
 
     def interval(self, score: float, used: int, quantile: float) -> tuple[float, float]:
         """Return *quantile* deviations around a *score* that is the mean of *used* repeats."""
         half = quantile * self.deviation / math.sqrt(used)
         if self.is_relative:
             return score * math.exp(-half), score * math.exp(half)
-        return score - half, score + half
+        return max(score - half, self.lowest), score + half
 
     def tells_apart(
         self, first: tuple[float, int], second: tuple[float, int], quantile: float
@@ -433,4 +435,5 @@ def noise_of(repeats: Sequence[Sequence[float]]) -> RepeatNoise | None:
     norm = math.hypot(*deviations)
     if not freedom or not norm or not math.isfinite(norm):
         return None
-    return RepeatNoise(norm / math.sqrt(freedom), freedom, is_relative)
+    lowest = -math.inf if any(score < 0 for scores in repeats for score in scores) else 0.0
+    return RepeatNoise(norm / math.sqrt(freedom), freedom, is_relative, lowest)

@@ -1,4 +1,4 @@
-"""Zenturio's own JSON format: everything about a workflow, and its platform if it has one.
+"""zenturio's own JSON format: everything about a workflow, and its platform if it has one.
 
 Tasks are a list of objects, or an object of columns, which large files use. A parameter-sweep task
 stands for many subtasks; its edges join whole layers or single subtasks.

@@ -53,7 +53,7 @@ class CpaSettings:
 class Cpa:
     """Add nodes on the critical path while it outweighs the area, then submit by rank (CPA).
 
-    Good for short makespans at once, and the one to try first. Not good where cost matters:
+    Good for short makespans, and quick: try this one first. Not good where cost matters:
     moldable-global weighs it. Cost: tasks x nodes steps, each a walk over the workflow: a second
     for a thousand tasks, half a minute for ten thousand; as published, a third of that. A.
     Radulescu, A. van Gemund: A low-cost approach towards mixed task and data parallel scheduling.

@@ -190,7 +190,7 @@ def check_finite(end: Floats) -> Floats:
 class Heft:
     """Place tasks by upward rank, each where it finishes first, also in idle gaps (HEFT).
 
-    Good for nearly every workflow, and the one to try first: usually the best of the list
+    Good for nearly every workflow: try this one first. It is usually the best of the list
     heuristics. Not good if a few tasks dominate and machines are specialised: each task takes the
     processor that is best for itself. On 24 such instances, plans were on average 12% longer than
     the optimum. Cost: tasks x processors; a million tasks on 300 processors take seconds. H.
