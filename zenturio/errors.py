@@ -1,17 +1,20 @@
 """
-Everything zenturio raises on purpose, and the words for where something stands.
+Exceptions that zenturio raises, and the places in files that their messages show.
+
+`Place` and `Passage` locate texts in files, a `Diagnostic` is a message with its place and hint,
+and each exception has the exit code of the command line.
 
 * ZenError
   + InputError           wrong input; carries every diagnostic that was found             exit 2
     - ExpressionError    an expression cannot be read, checked or evaluated
     - AnnotationError    a directive is wrong, or a file does not hold what it says
     - SpaceError         a parameter, a set or a constraint is impossible
-    - NotFoundError      a name, study or digest that is not there; knows what is near
+    - NotFoundError      a name, study or digest that does not exist; suggests near ones
   + ExperimentsFailed    the run ended, and some experiments did not succeed             exit 3
   + PlaceError           a machine, a service, a disk or a plug-in is not as needed      exit 4
     - RecordError        the repository is missing, newer, locked or damaged
     - PluginError        a plug-in is claimed twice or does not load
-  + ConflictError        somebody else holds what is needed                              exit 5
+  + ConflictError        another process or user holds what is needed                    exit 5
   + SafetyError          refused, because it would endanger something                    exit 6
   + Interrupted          the user stopped it                                             exit 130
 """
@@ -26,7 +29,7 @@ from typing import ClassVar, Literal, TypeVar
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where something stands: a file, a line and a column, both from 1, and the line itself."""
+    """A position in a file: line and column, both from 1, and the text of the line."""
 
     file: str
     line: int
@@ -40,10 +43,10 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A text cut out of files, which knows where each of its characters stands there.
+    """A text taken from files, with the position of each character.
 
-    ``pieces`` are (offset in the text, place of that offset), ascending: a directive that goes on
-    in several lines is one passage of several pieces.
+    ``pieces`` are (offset in the text, place of that offset), ascending: a directive over several
+    lines is one passage of several pieces.
     """
 
     text: str
@@ -51,7 +54,7 @@ class Passage:
 
     @staticmethod
     def of(text: str | Passage, file: str = "<text>") -> Passage:
-        """*text* itself if it is a passage, else a passage that stands alone in *file*."""
+        """Return *text* itself if it is a passage, else a passage that is all of *file*."""
         if isinstance(text, Passage):
             return text
         pieces, offset = [], 0
@@ -61,7 +64,7 @@ class Passage:
         return Passage(text, tuple(pieces))
 
     def place(self, start: int, end: int | None = None) -> Place:
-        """Where the characters from *start* to before *end* (one character, if none) stand."""
+        """Return the place of [*start*, *end*); without *end*, of one character."""
         at = max(bisect_right(self.pieces, start, key=lambda piece: piece[0]) - 1, 0)
         offset, place = self.pieces[at] if self.pieces else (0, Place("<text>", 1, 1, self.text))
         width = 1 if end is None else max(end - start, 1)
@@ -70,12 +73,12 @@ class Passage:
         return Place(place.file, place.line, column, place.text, min(width, room))
 
     def cut(self, start: int, end: int) -> Passage:
-        """The part from *start* to before *end*; its places stay right."""
+        """Return the part [*start*, *end*), which keeps its places."""
         inside = [(o - start, p) for o, p in self.pieces if start < o < end]
         return Passage(self.text[start:end], ((0, self.place(start)), *inside))
 
     def strip(self) -> Passage:
-        """The passage without white space at its ends."""
+        """Return the passage without white space at its ends."""
         start = len(self.text) - len(self.text.lstrip())
         return self.cut(start, max(start, len(self.text.rstrip())))
 
@@ -85,7 +88,7 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One thing that is wrong: what, where, and what would be right."""
+    """An error or a warning: message, place and hint."""
 
     message: str
     place: Place | None = None
@@ -104,7 +107,7 @@ class Diagnostic:
 
 
 def _excerpt(place: Place, widest: int = 100) -> list[str]:
-    """The line and a caret under the place; a line that is too long is shown in part."""
+    """Return the line, with carets under the place; of a long line only the part around it."""
     first = max(0, place.column - 1 - widest * 2 // 3) if len(place.text) > widest else 0
     shown = place.text[first : first + widest]
     before = shown[: place.column - 1 - first]
@@ -133,7 +136,7 @@ class InputError(ZenError):
 
     @classmethod
     def all(cls, diagnostics: Iterable[Diagnostic]) -> InputError:
-        """One error that carries all *diagnostics*, in the order of their places."""
+        """Return one error with all *diagnostics*, sorted by place."""
         ordered = tuple(sorted(set(diagnostics), key=_order))
         error = cls(ordered[0].message)
         error.diagnostics = ordered
@@ -150,7 +153,7 @@ class ExpressionError(InputError):
     """An expression cannot be read, checked or evaluated."""
 
     row: int | None = None
-    """Where many rows were evaluated at once, the row (from 0) that could not be."""
+    """The row (from 0) that could not be evaluated, if many rows were at once."""
 
 
 class AnnotationError(InputError):
@@ -162,7 +165,7 @@ class SpaceError(InputError):
 
 
 class NotFoundError(InputError):
-    """A name, study or digest that is not there."""
+    """A name, study or digest that does not exist."""
 
 
 class ExperimentsFailed(ZenError):
@@ -186,7 +189,7 @@ class PluginError(PlaceError):
 
 
 class ConflictError(ZenError):
-    """Somebody else holds what is needed."""
+    """Another process or user holds what is needed."""
 
     exit_code = 5
 
@@ -220,15 +223,15 @@ def unknown_name(
 _SHOWN = 20
 """Names that a hint lists."""
 _LONGEST_NAME = 1000
-"""Characters of a name for which a similar one is looked for."""
+"""The longest name, in characters, for which similar ones are looked up."""
 
 
 def did_you_mean(name: str, known: Iterable[str], *, in_order: bool = False) -> str:
-    """``did you mean 'threads'?`` for the nearest of the *known* names, or which there are.
+    """Return ``did you mean 'threads'?`` for the nearest of the *known* names, or list them.
 
-    *in_order* lists them as they come, where the first ones matter most.
+    *in_order* lists them in the given order instead of sorted.
     """
-    # Texts of a foreign file may be of any length, and to compare two takes their product.
+    # Names from a file may be of any length, and comparing two takes time of len x len.
     names = list(dict.fromkeys(n for n in known if len(n) <= _LONGEST_NAME))
     if not in_order:
         names.sort()

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, locks on files, and the folder of the project."""
+"""Atomic writes, locks on files, and the folder of the project."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def own_project(folder: Path) -> Path | None:
 
 
 def read_regular(path: Path, most: int) -> bytes:
-    """Return the bytes of a file that somebody else may have put there.
+    """Return the bytes of a file that may have been created by another user.
 
     OSError where it is no regular file, or larger than *most* bytes.
     """
@@ -54,7 +54,7 @@ def read_regular(path: Path, most: int) -> bytes:
 
 
 def open_regular(path: Path) -> BufferedReader:
-    """Open for reading a file that somebody else may have put there.
+    """Open for reading a file that may have been created by another user.
 
     OSError where it is a link, a pipe or a device: they are neither followed nor waited for.
     """
@@ -71,7 +71,7 @@ def _open_descriptor(path: Path, flags: int, mode: int = 0o600) -> int:
 
 
 def write_whole(path: Path, pieces: Iterable[bytes]) -> None:
-    """Put *pieces* into the file *path*, which stays as it was until all of them are there.
+    """Replace the file *path* by *pieces* atomically.
 
     For files that the user names: a link stays a link, and its file is written. What is no file, as
     a pipe or /dev/stdout, gets the pieces as they come.
@@ -178,7 +178,7 @@ class FileLock:
             return None
 
     def write_pid(self) -> None:
-        """Write into the file who holds it, for `lock_holder`."""
+        """Write the holder into the file, for `lock_holder`."""
         os.ftruncate(self._descriptor, 0)
         os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
 
@@ -338,7 +338,7 @@ _BESIDE = ("-wal", "-shm", "-journal")
 
 
 def write_output(path: Path, pieces: Iterable[bytes]) -> None:
-    """Write the file *path*, whole or not at all, and write down that it is an output."""
+    """Write the file *path* atomically, and record that it is an output."""
     parts = list(pieces)
     write_whole(path, parts)
     if path.is_file():

@@ -36,7 +36,7 @@ def names(kind: str) -> list[str]:
 
 
 def load(kind: str, name: str) -> Any:
-    """The object that *name* stands for in group ``zenturio.<kind>``."""
+    """Return the object of the entry point *name* in group ``zenturio.<kind>``."""
     match _entry_points(kind).get(name, ()):
         case ():
             raise unknown_name(_ONE.get(kind, kind), name, names(kind))

@@ -164,7 +164,7 @@ class _TimedPattern:
 
 
 class _BytesMatch:
-    """A match in a text that stands for bytes."""
+    """A match in a text that represents bytes."""
 
     def __init__(self, match: Match, text: str, encoding: str) -> None:
         self._match, self._text, self._encoding = match, text, encoding

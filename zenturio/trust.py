@@ -72,7 +72,7 @@ def is_open_to_all(folder: Path) -> bool:
 
 
 def check_owner(path: Path, what: str) -> None:
-    """SafetyError if somebody else owns *path* (*what* it is, in words) or can write to it.
+    """SafetyError if another user owns *path* or can write to it; *what* describes it in messages.
 
     A file that is not there passes. A symbolic link is judged by what it leads to, and must
     belong to a trusted user itself.
@@ -96,7 +96,7 @@ def check_owner(path: Path, what: str) -> None:
 
 
 def is_writable_by_others(path: Path) -> bool:
-    """Whether anybody but this user and root can write the file *path*, or replace it."""
+    """Whether users other than this one and root can write to the file *path*, or replace it."""
     for part in (path, path.parent):
         status = part.stat()
         if status.st_uid not in (0, os.geteuid()):
@@ -110,7 +110,7 @@ def is_writable_by_others(path: Path) -> bool:
 
 
 def check_home(folder: Path) -> None:
-    """SafetyError if a project begun in *folder* would lie in somebody else's hands.
+    """SafetyError if another user could control a project begun in *folder*.
 
     Who owns a folder can rename what lies in it while it is used; a sticky folder, as /tmp is,
     protects from others than its owner.
@@ -132,8 +132,7 @@ def check_home(folder: Path) -> None:
 def begin(folder: Path) -> None:
     """Create the project's data folder *folder* and remember it as the user's own.
 
-    One that holds something stays as it is. SafetyError where it would lie in somebody else's
-    hands.
+    One that holds something stays as it is. SafetyError if another user could control it.
     """
     if not folder.exists():
         check_home(next(parent for parent in folder.absolute().parents if parent.exists()))
@@ -353,7 +352,7 @@ def _is_listed(path: Path) -> bool:
 
 
 def _writable_by(status: os.stat_result, path: Path) -> str:
-    """Who else can write, in words; nothing if nobody can."""
+    """Who else can write, in words; empty if nobody can."""
     if stat.S_ISLNK(status.st_mode) or _is_listed(path):
         return ""
     if status.st_mode & stat.S_IWOTH:

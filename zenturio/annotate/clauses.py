@@ -15,7 +15,7 @@ from zenturio.errors import AnnotationError, Diagnostic, InputError, Passage, Pl
 
 @dataclass
 class Diagnostics:
-    """What was found to be wrong so far, and what only looks wrong."""
+    """The errors and warnings found so far."""
 
     errors: list[Diagnostic] = field(default_factory=list)
     warnings: list[Diagnostic] = field(default_factory=list)
@@ -27,7 +27,7 @@ class Diagnostics:
         self.warnings.append(Diagnostic(message, place, hint, severity="warning"))
 
     def gather(self) -> Gathering:
-        """Keep what the block raises, and go on behind it."""
+        """Collect the errors that the block raises, and continue after it."""
         return Gathering(self)
 
     def close(self) -> None:
@@ -172,7 +172,7 @@ def write_text(text: str) -> str:
 
 
 def _visible(text: str) -> str:
-    """Characters that would end a line somewhere, or that nobody sees, as codes."""
+    """Characters that would end a line somewhere, or that are invisible, as codes."""
     return "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in text)
 
 
@@ -225,7 +225,7 @@ class TextReader:
         return match[0]
 
     def escape(self) -> str:
-        r"""The character that ``\`` and what follows it stand for."""
+        r"""The character of an escape, ``\`` and the text that follows it."""
         start, letter = self.at, self.text[self.at + 1 : self.at + 2]
         self.at += 2
         if letter in _CODES:

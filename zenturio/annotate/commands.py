@@ -205,7 +205,7 @@ class _CommandFilling:
         self._take(1)
 
     def _here_document(self) -> None:
-        """The rest of the line is read on; below it no value can be quoted."""
+        """The rest of the line is parsed as before; values in the lines below cannot be quoted."""
         self._refuse_behind(self._find("\n"), "a here-document", "pass it as an argument")
         self._take(2)
 

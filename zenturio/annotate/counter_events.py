@@ -14,7 +14,7 @@ HARDWARE, SOFTWARE, CACHE, RAW = 0, 1, 3, 4
 
 
 class CounterEvent(NamedTuple):
-    """What perf_event_open(2) is asked for, in the words of linux/perf_event.h."""
+    """The events for perf_event_open(2), with the constants of linux/perf_event.h."""
 
     type: int
     config: int
@@ -64,7 +64,7 @@ _RAW = re.compile(r"r([0-9a-f]{1,16})")
 
 
 def counter_event(name: str) -> CounterEvent | None:
-    """Return the event that *name* stands for; None if there is none."""
+    """Return the event named *name*; None if there is none."""
     raw = _RAW.fullmatch(name)
     return CounterEvent(RAW, int(raw.group(1), 16)) if raw else EVENTS.get(name)
 

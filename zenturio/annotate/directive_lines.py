@@ -136,7 +136,7 @@ class _LineSearch:
             )
 
     def _beginning(self, directive: WrittenDirective | None) -> WrittenDirective | None:
-        """*directive* if it begins a directive; a part that goes on from nothing is an error."""
+        """*directive* if it begins a directive; a continuation without a beginning is an error."""
         if directive is None or not directive.body.text.startswith("&"):
             return directive
         message = f"{GOES_ON} goes on from the line before, which is not a directive behind "
@@ -323,7 +323,7 @@ def _goes_on(directive: WrittenDirective, current: WrittenDirective) -> bool:
 
 
 def _behind_and(body: Passage) -> Passage:
-    """The body behind the sign that says that it goes on."""
+    """The body after the sign of a continuation."""
     return body.cut(1, len(body.text)).strip()
 
 
@@ -489,10 +489,10 @@ def insert(
 ) -> str:
     """*text* with one directive for each parameter, then one for each of *bodies*.
 
-    A parameter's set is a text as in a directive (``{ 1:10 }``, ``1:10`` or ``@other``), or
-    values. The directives stand before line *before* (from 1), or behind the lines that have to
-    stay first: a shebang, an encoding, an XML declaration, a parser directive of Docker. One that
-    is longer than *width* goes on in further lines. A scan gives back what was put in.
+    A parameter's set is a text as in a directive (``{ 1:10 }``, ``1:10`` or ``@other``), or values.
+    The directives stand before line *before* (from 1), or behind the lines that have to stay first:
+    a shebang, an encoding, an XML declaration, a parser directive of Docker. One longer than
+    *width* is continued on further lines. A scan gives back what was put in.
     """
     kind = named(dialect) if isinstance(dialect, str) else dialect
     written = [_harmless(directive(way, *parameter), kind) for parameter in parameters.items()]

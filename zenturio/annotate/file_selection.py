@@ -46,7 +46,7 @@ class SelectedFile(NamedTuple):
     name: str
     """Its path in the application with forward slashes."""
     stamp: bytes = b""
-    """As `stamp_of` has it; empty where it could not be asked for."""
+    """As `stamp_of` has it; empty if it could not be determined."""
     follows_links: bool = False
     """Whether it may be a link: it was named, or a link to it is followed."""
 
@@ -159,7 +159,7 @@ def _near(path: Path) -> str:
 
 
 def _once(members: Iterable[SelectedFile]) -> list[SelectedFile]:
-    """Each file once, the last of a name, sorted by name."""
+    """Return each file once, the last one of each name, sorted by name."""
     ordered = sorted(members, key=attrgetter("name"))
     following = chain((member.name for member in islice(ordered, 1, None)), [None])
     return [m for m, name in zip(ordered, following, strict=False) if m.name != name]
@@ -261,13 +261,13 @@ class _FolderWalk:
     ignored: tuple[str, ...] = ()
     """Patterns of paths from the root, of the folder that is walked and those around it."""
     links: dict[str, _Met] = field(default_factory=dict)
-    """Symbolic links of which nobody knows yet whether they can be made again."""
+    """Symbolic links that are not yet known to be reproducible."""
     folders: list[str] = field(default_factory=list)
     names: dict[str, str] = field(default_factory=dict)
     """The texts that name folders, each once."""
 
     def named(self, path: Path, name: str) -> None:
-        """A file that was named itself, with what lies beside it."""
+        """A file that was named directly, with the files in its folder."""
         if is_side(name):
             self.selection.sides.append(_followed(path, name))
             of = path.with_name(path.name.removesuffix(SIDE))
@@ -470,7 +470,7 @@ def _is_text(name: str) -> bool:
 def match_glob(pattern: str, name: str) -> bool:
     """Whether the path *name* matches: ``*.c`` in any folder, ``src/*.c`` from the root.
 
-    ``*`` and ``?`` stay within a folder's name, ``**/`` stands for any folders or none.
+    ``*`` and ``?`` match within a name, ``**/`` matches any number of folders.
     """
     if "/" not in pattern:
         return name_fits(name.rpartition("/")[2], pattern)

@@ -102,7 +102,7 @@ def declaration(body: Passage, start: int, keyword: str) -> Declaration:
 
 
 def _allowed_clauses(keyword: str, sign: str, body: Passage, at: int) -> tuple[str, ...]:
-    """The clauses that may follow; those that describe a dimension need a set before them."""
+    """Return the clauses that may follow; those that describe a dimension need a set first."""
     places = _PLACES if keyword == "SUBSTITUTE" else ()
     # The parameter is declared elsewhere, with its clauses.
     if sign == "=" and body.text[at : at + 1] == "@":

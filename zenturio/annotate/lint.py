@@ -815,7 +815,7 @@ def baselines(application: Application) -> Iterator[Diagnostic]:
 
 
 def exactness(application: Application) -> Iterator[Diagnostic]:
-    """A metric declared EXACT that is computed from what each machine measures anew."""
+    """A metric declared EXACT that is computed from metrics that differ in each run."""
     for metric in application.metrics:
         if metric.exact and metric.formula is not None:
             for name in sorted(metric.formula.names & MEASURED.keys() - {"exit"}):

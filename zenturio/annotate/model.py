@@ -90,7 +90,7 @@ class MeasuredRegion:
 
 @dataclass(frozen=True, slots=True)
 class Annotated:
-    """A file with what is to be done to it; without holes it goes over as it is."""
+    """A file with the changes to make in it; without holes it goes over as it is."""
 
     source: Source
     path: str
@@ -103,7 +103,7 @@ class Annotated:
 
 
 def location_of(folder: str, name: str) -> str:
-    """Return where the file *name* of an application is, which lies in *folder*."""
+    """Return the path of the file *name* of an application in *folder*."""
     return folder + name[name.rfind("/") + 1 :]
 
 
@@ -273,7 +273,7 @@ class ElementSource(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Until:
-    """How precisely the median of a metric is to be known before the repeats of a point suffice."""
+    """How precise the median of a metric must be before a point has enough repeats."""
 
     metric: Expression
     within: float
@@ -365,7 +365,7 @@ class Application:
     """The files and folders that were named, absolute."""
     uses: tuple[Use, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
-    """What the commands of USE VERSION printed, as far as they were asked."""
+    """The output of the commands of USE VERSION that were run."""
     element_sources: tuple[ElementSource, ...] = ()
     recorded_uses: Mapping[str, str] = field(default_factory=dict)
     """Digests of what USE FILE names, of a program whose files came from elsewhere."""
@@ -376,7 +376,7 @@ class Application:
     folders: tuple[str, ...] = ()
     """Folders in which no file of it is: made, and no part of its identity."""
     left_out: tuple[str, ...] = ()
-    """Files in its folders that zenturio wrote itself, and that nobody edited since."""
+    """Files in its folders that zenturio itself wrote, and that were not edited since."""
     warnings: tuple[Diagnostic, ...] = ()
 
     @property

@@ -678,7 +678,7 @@ def _empty(space: Space) -> bool:
 
 
 def size(application: Application) -> Iterator[Diagnostic]:
-    """More points than anybody runs, and nothing to search for."""
+    """Too many points to run all, and no objective to search for."""
     if application.goals:
         return
     space = application.space

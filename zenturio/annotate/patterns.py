@@ -53,7 +53,7 @@ class PathPattern:
         yield from self._below(root, parts)
 
     def _below(self, prefix: str, parts: list[str]) -> Iterator[str]:
-        """The matches of *parts* in the folder *prefix*, which ends with a slash if not empty."""
+        """Yield the matches of *parts* in the folder *prefix*, which is empty or ends with /."""
         head, later_parts = parts[0], parts[1:]
         if head == "**":
             yield from self._recursive(prefix, later_parts)

@@ -289,7 +289,7 @@ class TypedElement:
 
 
 def reading(text: str, kind: Type) -> Value:
-    """What *text* stands for in a set of TYPE *kind*; SpaceError if it stands for nothing."""
+    """What *text* stands for in a set of TYPE *kind*; SpaceError if it is not a value."""
     if kind == "bool":
         if text.casefold() not in _BOOLS:
             raise SpaceError(f"{text!r} is not a bool", hint=_HINTS[kind])

@@ -234,7 +234,7 @@ _FINE_TIMES = frozenset(
 _WORTH_FILES, _WORTH_BYTES = 200, 2**22
 """Reading less than this again costs no more than to remember it."""
 _UNUSED_SECONDS = 90 * 86400.0
-"""What was remembered of an application that nobody used for so long is removed."""
+"""The cached reading of an application is removed if it was not used for so long."""
 _OVERLAP = 64
 """Bytes of a piece that are searched again with the next one, for a mark may lie across both."""
 _MARK = re.compile(
@@ -366,7 +366,7 @@ class FileDigests:
         return facts
 
     def save(self) -> None:
-        """Remember what was read now; nothing is said where that is not possible."""
+        """Save the present reading; nothing is said where that is not possible."""
         is_worth = self.read_count >= _WORTH_FILES or self._read_bytes >= _WORTH_BYTES
         if self._path is None or not is_worth:
             return
@@ -485,7 +485,7 @@ def _save(path: Path, names: list[str], *columns: bytes | bytearray) -> None:
 
 
 def _remove_unused(folder: Path) -> None:
-    """Remove what was saved long ago, and what a process left that died while it saved."""
+    """Remove old cached readings, and partial files of processes that died while saving."""
     limit = time.time() - _UNUSED_SECONDS
     with os.scandir(folder) as entries:
         for entry in entries:

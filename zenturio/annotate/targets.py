@@ -174,7 +174,7 @@ def sort(directives: DirectiveLines, diagnostics: Diagnostics) -> None:
 
 @dataclass
 class Targets:
-    """The files of an application, and what is to be replaced in each."""
+    """The files of an application, and the replacements in each."""
 
     files: list[ParsedFile]
     """Those with directives; those join them in which something is replaced."""
@@ -355,7 +355,7 @@ class Targets:
         self._variables.setdefault(target.text, target)
 
     def annotated(self) -> tuple[Annotated, ...]:
-        """Every file that directives concern with what is to be done to it, sorted by path."""
+        """Every file that directives change, with its changes, sorted by path."""
         return tuple(
             Annotated(
                 file.source,

@@ -1,7 +1,7 @@
-"""The verb bugreport: one file with what a developer asks for first, without secrets.
+"""The verb bugreport: one file with the facts that a developer needs first, without secrets.
 
-Nothing of the project is executed for it: settings are read as text, places are listed and not
-opened, and each part that cannot be read says so in the report instead of ending it.
+Nothing of the project is executed: settings are read as text, places are listed and not opened, and
+a part that cannot be read is replaced by its error.
 """
 
 from __future__ import annotations

@@ -247,7 +247,7 @@ def _standing_line(status: "StudyStatus", db: str | None) -> str:
 
 
 def _resume_command(status: "StudyStatus", db: str | None) -> str:
-    """Return what resumes a study that nobody drives."""
+    """Return the command that resumes a study without a driver."""
     from zenturio.study.overview import queued_paths
 
     if status.command:

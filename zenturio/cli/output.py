@@ -1,4 +1,4 @@
-"""What verbs print with: JSON, tables, progress, failures, and commands to type next."""
+"""Output of the verbs: JSON, tables, diagnostics, progress bars, failures, commands to type."""
 
 import json
 import math
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def facts(value: Any) -> None:
-    """Print *value* as JSON; what JSON has no number for is written as text."""
+    """Print *value* as JSON; NaN and infinities become texts."""
     typer.echo(facts_text(value))
 
 
@@ -40,7 +40,7 @@ def facts_text(value: Any) -> str:
 
 
 def report(line: bytes) -> None:
-    """Tell the study *line*, if this is one of its experiments."""
+    """Append *line* to ``$ZEN_METRICS``, if this command is itself an experiment of a study."""
     from zenturio.experiment import METRICS
 
     # Set where this command is itself the RUN of an experiment, as in studies of schedules.
@@ -84,7 +84,7 @@ _SHOWN_ALIKE = 5
 
 
 def diagnostics(messages: Iterable[Diagnostic], *, err: bool = False) -> None:
-    """Print diagnostics, warnings of which several say the same as one, and count the rest."""
+    """Print diagnostics with equal warnings merged, and count those that are not shown."""
     merged = merge_warnings(messages)
     for diagnostic in merged[:SHOWN_DIAGNOSTICS]:
         typer.echo(str(diagnostic), err=err)
@@ -94,9 +94,9 @@ def diagnostics(messages: Iterable[Diagnostic], *, err: bool = False) -> None:
 
 
 def merge_warnings(messages: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """One warning for those that say the same of different lines, which names the others' lines.
+    """Merge warnings that say the same of different lines into one that names all lines.
 
-    Two say the same if they differ at most in the word that each of them marks in its line.
+    Two warnings are equal if they differ at most in the word that each marks in its line.
     """
     alike: dict[object, list[Diagnostic]] = {}
     for number, diagnostic in enumerate(messages):
@@ -116,7 +116,7 @@ def _merged(first: Diagnostic, *alike: Diagnostic) -> Diagnostic:
 
 
 def _marked_word(diagnostic: Diagnostic) -> str:
-    """The text that carets mark, if the message repeats it."""
+    """Return the text above the carets, if the message repeats it."""
     if (place := diagnostic.place) is None:
         return ""
     word = place.text[place.column - 1 : place.column - 1 + place.width].strip()
@@ -124,7 +124,7 @@ def _marked_word(diagnostic: Diagnostic) -> str:
 
 
 def _other_lines(first: Diagnostic, alike: Sequence[Diagnostic]) -> str:
-    """``on lines 7 and 9``; where they differ in a word, with it: ``b on line 7``."""
+    """Return ``on lines 7 and 9``; if warnings differ in a word, with it: ``b on line 7``."""
     places = [place for diagnostic in (first, *alike) if (place := diagnostic.place)]
     words = [_marked_word(diagnostic) for diagnostic in (first, *alike)]
     file, is_same_word = places[0].file, len(set(words)) == 1
@@ -161,7 +161,7 @@ def progress(words: str, total: int | None) -> Iterator[Any]:
 
 @contextmanager
 def share_progress(words: str) -> Iterator[Callable[[int, int], None]]:
-    """Yield ``step(done, total)``; on a terminal it shows the share and the time that is left."""
+    """Yield ``step(done, total)``; on a terminal it shows the share and the remaining time."""
     if not safe_streams.is_moving(sys.stderr):
         yield lambda _done, _total: None
         return
@@ -175,7 +175,7 @@ def share_progress(words: str) -> Iterator[Callable[[int, int], None]]:
 
         def step(done: int, total: int) -> None:
             nonlocal shown
-            # An update costs as much as what some work tells of: a thousand are enough.
+            # Drawing may cost more than the step that is reported: a thousand updates are enough.
             if shown < 0 or done >= total or abs(done - shown) * 1000 >= total:
                 bar.update(task, completed=done, total=total, visible=True)
                 shown = done
@@ -190,7 +190,7 @@ WAIT_SECONDS = 1.0
 class WorkBar:
     """A progress bar for work that reports to `work_progress`, shown once it has taken a second.
 
-    Many commands read files or copy results, and none of them needs to know of the bar.
+    So code that reads files or copies results needs no progress bar of its own.
     """
 
     def __init__(self) -> None:
@@ -233,10 +233,10 @@ def work_shown() -> Iterator[None]:
 
 @contextmanager
 def waiting(words: str, seconds: float = 0.0) -> Iterator[None]:
-    """On a terminal, say what one waits for if the block takes a second; on a pipe, nothing.
+    """On a terminal, show what the command waits for once the block has taken a second.
 
-    What is said is how long it has taken and, where the block reports to `work_progress`, what is
-    done and how much time is left. A block that ends after *seconds* need not report.
+    The line shows the elapsed time and, if the block reports to `work_progress`, the share that is
+    done and the remaining time. A block that takes *seconds* need not report.
     """
     if not safe_streams.is_moving(sys.stderr):
         yield
@@ -268,7 +268,7 @@ def waiting(words: str, seconds: float = 0.0) -> Iterator[None]:
 
 
 class _Steps:
-    """The last report of the work that is waited for."""
+    """The last progress report of the work in a block of `waiting`."""
 
     def __init__(self, label: str) -> None:
         self.label, self.done, self.total = label, 0, 0
@@ -279,7 +279,7 @@ class _Steps:
 
 @contextmanager
 def _work_display(words: str) -> Iterator[Callable[[str, float, float], None]]:
-    """Show that work goes on, and for how long; yield what shows the share that is done."""
+    """Show a spinner and the elapsed time; yield a function that shows the share done."""
     from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn
     from rich.progress import TimeElapsedColumn as Elapsed
     from rich.progress import TimeRemainingColumn as Left
@@ -308,7 +308,7 @@ def _console() -> "Console":
 
 
 def number(value: Any, digits: int = 4) -> str:
-    """Return *value* as tables show it: integers in full, floats to *digits* or their point."""
+    """Return *value* as in tables: integers in full, floats with *digits* significant digits."""
     if isinstance(value, float):
         whole = abs(value) < 1e15 and (value.is_integer() or abs(value) >= 1e4)
         return f"{value:.0f}" if whole else f"{value:.{digits}g}"
@@ -316,12 +316,12 @@ def number(value: Any, digits: int = 4) -> str:
 
 
 def metric_rows(metrics: Mapping[str, float]) -> list[tuple[str, str]]:
-    """Return names and values of *metrics* for a table; NaN, an undefined one, is empty."""
+    """Return names and values of *metrics* for a table; NaN (undefined) is empty."""
     return [(name, "" if math.isnan(value) else number(value)) for name, value in metrics.items()]
 
 
 def kind(setting: "Setting") -> str:
-    """What a setting of an engine can be: its choices, or its type and limits."""
+    """Return the choices of a setting of an engine, or its type and limits."""
     if setting.choices:
         return "|".join(setting.choices)
     limits = [
@@ -340,7 +340,7 @@ def values_text(values: Mapping[str, object]) -> str:
 
 
 def best_text(best: "BestPoint", study: str, db: str | None) -> str:
-    """Say which point of a run is the best one, and by what."""
+    """Return the line that names the best point of a run."""
     text = f"{best.goal} = {number(best.value, 6)} at {values_text(best.at)}"
     text += " (measured before this search)" if best.is_known else ""
     if best.confirmed:
@@ -350,7 +350,7 @@ def best_text(best: "BestPoint", study: str, db: str | None) -> str:
         return f"best by the first of {best.objectives} objectives: {text}; by all: {ranked}"
     if best.repeat is None:
         return f"best: {text}"
-    # Points have means, which may rank otherwise.
+    # Points are ranked by means, so another point may be the best.
     return f"best repeat: {text}, repeat {best.repeat}; of the points: {ranked}"
 
 
@@ -359,7 +359,7 @@ def _confirmed_by(count: int) -> str:
 
 
 def expected_text(point: "ExpectedPoint") -> str:
-    """Say which point of a search without repeats is expected to be the best, and why."""
+    """Return the line that names the expected best point of a search without repeats."""
     if point.confirmed:
         return (
             f"confirmed best: {point.goal} = {number(point.value)} at {values_text(point.at)},"
@@ -374,9 +374,9 @@ def expected_text(point: "ExpectedPoint") -> str:
 
 
 def _delimited(value: object) -> str:
-    """*value* so that one sees where it ends: in quotes if it is empty or holds a comma.
+    """Return *value*, in quotes if it is empty or contains a comma.
 
-    Quotes that a text has itself stand as they are; reals are rounded as in tables.
+    Quotes within a text are kept; reals are rounded as in tables.
     """
     is_short = isinstance(value, float) and (len(str(value)) > 8 or value.is_integer())
     text = f"{value:.6g}" if is_short else str(value)
@@ -393,7 +393,7 @@ def command_to_type(*words: str, db: str | None = None) -> str:
 
 
 def command_for_failed(arguments: Sequence[str] | None = None) -> str:
-    """The command that was given, for the failed ones alone."""
+    """Return the current command line with ``--only failed``."""
     words_left = iter(sys.argv[1:] if arguments is None else arguments)
     words: list[str] = []
     for word in words_left:
@@ -408,7 +408,7 @@ def command_for_failed(arguments: Sequence[str] | None = None) -> str:
 
 
 def command_given(verb: str) -> tuple[str, ...]:
-    """The words behind ``zen`` that were given, without the database; none if it was no *verb*."""
+    """Return the current command line after ``zen``, without ``--db``; empty if not *verb*."""
     words_left = iter(sys.argv[1:])
     words: list[str] = []
     for word in words_left:
@@ -420,7 +420,7 @@ def command_given(verb: str) -> tuple[str, ...]:
 
 
 def _shown(db: str) -> str:
-    """A URL without its password; a path as it is."""
+    """Return a URL without its password; a path as it is."""
     if "://" not in db:
         return db
     from zenturio.record.open import dialect_at
@@ -449,7 +449,7 @@ def print_failures(failures: "Sequence[FailureGroup]", study: str, db: str | Non
 
 
 def failures_of_study(study: str, db: str | None) -> "list[FailureGroup]":
-    """Why experiments of *study* failed, from what is recorded; one cause more than is shown."""
+    """Return the recorded causes of failure of *study*, one more than is shown."""
     from zenturio.experiment.experiment import log_end, missing_reasons, written_failure
     from zenturio.query.listing import query_listing
     from zenturio.query.study_table import TableQuery
@@ -470,7 +470,8 @@ def failures_of_study(study: str, db: str | None) -> "list[FailureGroup]":
                 why = cause.cause or cause.status
                 outcome = repository.find_outcomes([row.digest]).get(row.digest)
                 reasons = missing_reasons(why, outcome.metrics) if outcome is not None else ()
-                # Of several, only one is read: the others may have written other numbers.
+                # Numbers in a message are those of one experiment: for several they would be
+                # wrong.
                 written = written_failure(why, logs.stderr) if cause.count == 1 else ""
                 failures.append(
                     FailureGroup(why, cause.count, row.digest, values, end, reasons, written)
@@ -481,7 +482,7 @@ def failures_of_study(study: str, db: str | None) -> "list[FailureGroup]":
 
 
 def failure_facts(failures: "Sequence[FailureGroup]") -> list[dict[str, Any]]:
-    """Them as plain values."""
+    """Return *failures* as plain values for JSON."""
     return [
         {
             "cause": failure.cause,

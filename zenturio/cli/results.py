@@ -430,7 +430,7 @@ def expression(text: str | None, option: str) -> Any:
 
 
 def _format(name: str, out: Path | None, *, spreadsheet: bool) -> str:
-    """The format that is asked for, by its name or by that of the file."""
+    """Return the requested format, by its name or by the name of the file."""
     from zenturio.query import format_of_path
     from zenturio.query.result_table import check_spreadsheet
 

@@ -384,7 +384,7 @@ def import_study(
 
 
 SHOWN = 5
-"""Settings that are shown without being asked for."""
+"""Settings that are shown by default."""
 
 
 def tune(

@@ -39,7 +39,7 @@ def serve_here(
     host: str | None, port: int | None, policy: str, on: Sequence[str], jobs: int | None,
     db: str | None,
 ) -> None:  # fmt: skip
-    """Serve the project until somebody stops it."""
+    """Serve the project until it is stopped."""
     safe_streams.outlive_readers()
     project = project_folder()
     config = _configuration(project, host, port, policy, on)

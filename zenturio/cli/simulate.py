@@ -223,11 +223,11 @@ def simulate(
     (stream.toml); or online-51. Online algorithms decide which workflow is next; without
     --algorithm all of them are compared.
 
-    A log of jobs (.swf, .swf.gz, or .jobs.csv with the columns submit, run, processors, estimate,
-    user) is replayed under a queue policy: fifo, easy, conservative, fair-share or priority;
-    without --algorithm all of them are compared. With moldable-jobs and malleable-jobs, jobs run on
-    more or fewer processors than they requested. The log gives the size of the cluster, or --on
-    identical:128 does.
+    For a log of jobs (.swf, .swf.gz, or .jobs.csv with the columns submit, run, processors,
+    estimate, user), the algorithm is a queue policy: fifo, easy, conservative, fair-share or
+    priority; without --algorithm all of them are compared. With moldable-jobs and
+    malleable-jobs, jobs run on more or fewer processors than they requested. The log gives the
+    size of the cluster, or --on identical:128 does.
 
     If tasks never finish because their machines failed for good, the exit code is 3.
 

@@ -66,7 +66,7 @@ _FEW, _MANY_SHARE = 32, 0.1
 
 @dataclass(frozen=True)
 class Sizes:
-    """What can be counted of a space; where it cannot, why."""
+    """The sizes of a space; if one cannot be counted, why."""
 
     cartesian: int | None
     size: int | None

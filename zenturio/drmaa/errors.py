@@ -31,7 +31,7 @@ class AlreadyActiveSessionException(DrmaaException):
 
 
 class InvalidJobException(DrmaaException):
-    """No job of this session has that name, or somebody has waited for it already."""
+    """No job of this session has that name, or its result was already taken by a wait."""
 
 
 class ExitTimeoutException(DrmaaException):
@@ -47,7 +47,7 @@ class InvalidArgumentException(DrmaaException):
 
 
 class DeniedByDrmException(DrmaaException):
-    """The place cannot do what was asked for."""
+    """The place does not support the request."""
 
 
 class HoldInconsistentStateException(DrmaaException):

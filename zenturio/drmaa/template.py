@@ -95,7 +95,7 @@ class JobTemplate:
         object.__setattr__(self, name, value)
 
     def _check(self) -> None:
-        """That attributes are of the kinds that they are to be."""
+        """Check the types of attributes."""
         if not self.remoteCommand:
             raise InvalidAttributeValueException("remoteCommand is empty")
         if isinstance(self.args, str):

@@ -1,11 +1,12 @@
 """
 Programs that are built once and shared: ``.zenturio/builds/USER/DIGEST``, for later drivers too.
 
-Who builds holds a lock on the digest, which ends with its process, so that others wait and a dead
-builder is succeeded. A build counts when its list of files is written beside it. The list has the
-digest of each file and is authenticated with the user's key: a binary that came with a project, or
-was replaced, is never run for the sources that it claims to be built from. Failures are
-remembered by this driver, and the workers of its session, alone: another may find what was missing.
+A builder holds a lock on the digest, which its process releases even when it dies, so that others
+wait, and one of them takes over from a dead builder. A build counts when its list of files is
+written beside it. The list has the digest of each file and is authenticated with the user's key: a
+binary that came with a project, or was replaced, is never run for the sources that it claims to be
+built from. Failures are remembered by this driver, and the workers of its session, alone: another
+may find what was missing.
 """
 
 from __future__ import annotations
@@ -177,7 +178,7 @@ class BuildCache:
         return self._folder / f"{checked_digest(digest)}.json"
 
     def _share_failure(self, digest: str, failure: BuildFailure) -> None:
-        """Tell the other workers of this session, who wait for the lock."""
+        """Notify the other workers of this session, which wait for the lock."""
         if not self._session or failure.status == "cancelled":
             return
         out, err = failure.stdout, failure.stderr
@@ -251,7 +252,7 @@ def _scan_build(path: Path) -> tuple[list[_ListedFile], list[tuple[str, str]]]:
 
 
 def _links_to_inputs(build: Build, path: Path) -> list[tuple[str, str]]:
-    """Return the links that stand for large inputs: each experiment gets these files by itself."""
+    """Return the links that replace large inputs: each experiment gets these files by itself."""
     entries = [(f.path, path / f.path) for f in build.files if not stat.S_ISLNK(f.mode)]
     return [(name, os.readlink(entry)) for name, entry in entries if entry.is_symlink()]  # noqa: PTH115 - the text itself
 

@@ -48,7 +48,7 @@ class SelectsMachine(Executor, Protocol):
 
     @property
     def machines(self) -> Kinds:
-        """The kinds of those machines that are there now."""
+        """The kinds of the present machines."""
         ...
 
     def slots_of(self, machine: MachineKind) -> int:

@@ -353,7 +353,7 @@ def pack_outcome(outcome: Outcome, *, shared: bool = False) -> bytes:
 
 
 def pack_failure(error: ZenError) -> bytes:
-    """Why the place itself could not run an experiment: *error*, as it is to be raised again."""
+    """Why the place itself could not run an experiment: Return *error* to be raised again."""
     rows = [
         [c.message[:_LONGEST_TEXT], place_to_json(c.place), c.hint[:_LONGEST_TEXT], c.severity]
         for c in error.diagnostics[:_MOST_DIAGNOSTICS]
@@ -433,7 +433,7 @@ def _check_outcome_manifest(manifest: Any, where: str) -> None:
 def _store_artifacts(
     artifacts: tuple[Artifact, ...], blobs: list[bytes], incoming: Path, digest: str
 ) -> tuple[Artifact, ...]:
-    """Write what came into a folder of its own."""
+    """Write the received files into a folder of their own."""
     with disk_errors(incoming):
         folder = attempt_folder(incoming, digest)
         return tuple(

@@ -209,7 +209,7 @@ class SharedFile:
         return mtime_of(self.stamp)
 
     def is_spoilt(self) -> bool:
-        """Return whether somebody wrote to it, or took it away.
+        """Return whether it was written to or removed.
 
         Where only times or mode are others than they were, these are put back.
         """
@@ -275,7 +275,7 @@ class InputCache:
             self._copies = {k: copy for k, copy in self._copies.items() if copy is not shared}
 
     def _has_content(self, path: Path, digest: str) -> bool:
-        """Whether the copy *path*, which an earlier driver or anybody else made, is right."""
+        """Whether *path*, a copy that an earlier driver or another program made, is correct."""
         if self._digests is None:
             self._digests = FileDigests(self._folder)
         try:
@@ -352,7 +352,7 @@ COLLECTED = Failpoint("store.collected")
 _NAME = re.compile("[0-9a-f]{32}-[0-9a-f]{16}")
 """The folder of an attempt: the experiment, and what tells attempts apart."""
 STALE_SECONDS = 30 * 86400.0
-"""After so long nobody comes any more for what a job of a dead driver left."""
+"""Seconds after which the files of a dead driver's job are removed."""
 
 
 def attempt_folder(incoming: Path, digest: str) -> Path:
@@ -395,7 +395,7 @@ def collect_outputs(
 
 
 def artifact_of(path: str, stored: Path) -> Artifact:
-    """Return the file *stored*, which nobody writes to from now on."""
+    """Return the file *stored*, made read-only."""
     stat = stored.stat(follow_symlinks=False)
     stored.chmod(stat.st_mode & 0o444 | 0o400)
     with stored.open("rb") as file:
@@ -404,7 +404,7 @@ def artifact_of(path: str, stored: Path) -> Artifact:
 
 
 def remove_stale(incoming: Path, seconds: float = STALE_SECONDS) -> None:
-    """Remove what was set apart so long ago that no outcome will name it."""
+    """Remove staged files that are too old to belong to a pending outcome."""
     oldest = time.time() - seconds
     if incoming.is_symlink() or incoming.parent.is_symlink():
         return  # what is there is not ours

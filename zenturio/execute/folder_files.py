@@ -131,7 +131,7 @@ def missing_outputs(folder: str, patterns: Iterable[str]) -> str:
 
 
 def _parts(pattern: str) -> list[str]:
-    """Return the names of *pattern*; ``**`` stands for any folders or none, and never last."""
+    """Return the names of *pattern*; ``**`` matches any number of folders, and is never last."""
     parts: list[str] = []
     for part in pattern.split("/"):
         if part not in ("", ".") and (part, parts[-1:]) != ("**", ["**"]):

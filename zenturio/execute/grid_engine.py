@@ -1,8 +1,8 @@
 """
 Grid Engine as a place (Sun's, Son of, Univa's, Altair's): qsub, qstat, qdel and qacct.
 
-What has ended is not in the queue any more. Why it did is read in the accounting file (qacct), and
-only for jobs that left no outcome.
+Finished jobs are no longer in the queue. The reason is read from the accounting file (qacct), only
+for jobs without an outcome.
 """
 
 from __future__ import annotations

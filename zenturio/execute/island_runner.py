@@ -115,7 +115,7 @@ class PlaceRunner:
 
 
 def _restore(island: Island, outcome: Outcome, until: int, seconds: float) -> float:
-    """Let *island* go on from the state that a place returned; return its processor seconds.
+    """Continue *island* from the state that a place returned; return its processor seconds.
 
     OSError or ValueError if that is not an island that evolved *until* then, or for *seconds*.
     """

@@ -53,5 +53,5 @@ def allowed_threads(steps: Iterable[Step], default: int) -> int:
 
 
 def observe_request(recipe: Recipe) -> dict[str, str]:
-    """Return what a launcher is asked to observe: an observer for each metric."""
+    """Return the observations that a launcher has to make: an observer for each metric."""
     return {metric.name: metric.observed for metric in recipe.metrics if metric.observed}

@@ -109,9 +109,9 @@ class LauncherRun:
         self._delay: float | None = None
         """Seconds that commands were ready and waited for a processor."""
         self._observers = RunObservers({}, shared=False, environment={})
-        """What OBSERVE asks for."""
+        """The metrics of OBSERVE."""
         self._stop = ""
-        """Why the run is to be ended: timeout, cancelled, memory, processes; or unstartable."""
+        """Why the run has to end: timeout, cancelled, memory, processes; or unstartable."""
 
     def execute(self) -> tuple[dict[str, Any], list[bytes]]:
         """Return the reply: how it ended, what it used; and head and tail of both streams."""
@@ -218,7 +218,7 @@ class LauncherRun:
                 self._poll.register(stream, select.POLLIN)
 
     def _wait(self, step: dict[str, Any], begun: float, streams: list[CapturedStream]) -> None:
-        """Until the command ended, or its run is to be stopped."""
+        """Wait until the command exits, or its run has to stop."""
         limit = step["timeout"]
         end = begun + limit if limit is not None else float("inf")
         look = begun + processes.LOOK_SECONDS

@@ -31,7 +31,7 @@ from zenturio.system.machine import CPUS, cpu_order
 
 @dataclass(frozen=True, slots=True)
 class PreparedRun:
-    """A folder that is filled, and what its launcher is to be told."""
+    """A filled folder, and the message for its launcher."""
 
     folder: StagedFolder
     request: dict[str, Any]
@@ -105,7 +105,7 @@ class CpuPool:
 
 
 def _described(order: Mapping[int, tuple[bool, int, int]]) -> str:
-    """Return what there is to be bound to."""
+    """Return the note on the CPUs to which experiments are bound."""
     cores = sum(sibling == 0 for _, sibling, _ in order.values())
     isolated = sum(not shared for shared, _, _ in order.values())
     text = f"experiments are bound to cores of their own: there are {cores}"
@@ -122,13 +122,13 @@ LOOK_SECONDS = 0.5
 
 
 class Watchable(Protocol):
-    """Something that kills what it depends on, if that does not go on any more."""
+    """Something whose `check` kills a process that makes no progress."""
 
     def check(self) -> None: ...
 
 
 class Watchdog:
-    """Looks at all that it watches, twice a second; its thread begins with the first of them."""
+    """Checks everything that it watches twice a second; its thread starts with the first."""
 
     def __init__(self) -> None:
         self._watched: set[Watchable] = set()
@@ -264,7 +264,7 @@ class LauncherProcess:
                 wire.send(self._process.stdin.fileno(), {"cancel": self._runs})
 
     def check(self) -> None:
-        """Kill a launcher that does not go on; who waits for its reply hears that it is lost."""
+        """Kill a launcher that makes no progress; requests to it then fail as lost."""
         process = self._process
         if process is not None and (
             self._stop_detector.is_stuck(process.pid) or monotonic() > self._deadline

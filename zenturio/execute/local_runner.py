@@ -108,7 +108,7 @@ def run_outcome(
     machine: Mapping[str, Any],
     slots: SlotUse | None = None,
 ) -> Outcome:
-    """Return what came of the first attempt at *experiment*; *collect* sets its outputs apart."""
+    """Return the outcome of the first attempt at *experiment*; *collect* sets its outputs apart."""
     recipe, steps = experiment.recipe, experiment.steps
     status, cause = judge_steps(run.facts, steps, recipe.verifiers, run.stderr)
     facts = program_facts(run.facts, len(steps), len(recipe.verifiers))
@@ -222,7 +222,7 @@ _NOT_EXECUTED = 126
 
 
 def usage_metrics(facts: Mapping[str, Any], supervisor: str) -> dict[str, MetricValue]:
-    """Return the metrics that every run has, and those that OBSERVE asks for.
+    """Return the metrics that every run has, and those of OBSERVE.
 
     *supervisor* started it, and hides the size of smaller ones.
     """
@@ -432,7 +432,7 @@ class LocalRunner:
         return prepared
 
     def finish(self, task: LocalTask, prepared: PreparedRun, reply: LauncherReply) -> Outcome:
-        """Measure, keep what is to be kept, and clear the rest away."""
+        """Measure, keep the files to keep, and remove the others."""
         keep = False
         try:
             outcome = self._outcome(task, prepared.folder, reply)
@@ -488,7 +488,7 @@ class LocalRunner:
         steps: Sequence[Step],
         environment: Mapping[str, str],
     ) -> dict[str, Any]:
-        """Return what a launcher is told: to run *steps* in the folder *path*."""
+        """Return the message for a launcher: to run *steps* in the folder *path*."""
         return {
             "folder": path,
             "steps": [step_request(step) for step in steps],
@@ -582,7 +582,7 @@ class LocalRunner:
         return file_staging.collect_outputs(path, patterns, self._incoming, digest, move=move)
 
     def _find_spoilt(self, experiment: Experiment, folder: StagedFolder) -> str:
-        """Return what this run wrote to that others share, which is then made anew."""
+        """Return the shared files that this run modified, which are then created again."""
         for shared in folder.shared:
             if shared.is_spoilt():
                 self._inputs.forget(shared)

@@ -186,7 +186,7 @@ class QuietMachine:
     """Tells when the next experiment may start."""
 
     def __init__(self, path: str = "") -> None:
-        """InputError where the system does not count what is asked for."""
+        """InputError if the system cannot count an event."""
         self._path = Path(path or CPU_PRESSURE)
         self._busy_since: float | None = None
         if self._pressure() is None:

@@ -124,7 +124,7 @@ def read_places(path: Path) -> dict[str, Table]:
 
 
 def configured_places(project: Path) -> dict[str, NamedPlace]:
-    """Return the places that the project's zenturio.toml tells of, by name."""
+    """Return the places of the project's zenturio.toml, by name."""
     kinds = [name for name in plugins.names("places") if name != INLINE]
     places = {}
     for name, table in read_places(project / FILE).items():

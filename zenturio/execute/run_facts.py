@@ -67,7 +67,8 @@ _BINDING = {
     b"PRTE_MCA_hwloc_default_binding_policy": b"none",  # from 5 on
 }
 """What keeps an mpirun from binding its ranks: each one would begin with core 0, whichever cores
-its slot has, so that several at a time share that one. MPICH binds nothing unless it is asked."""
+its slot has, so that several at a time share that one. MPICH does not bind by default.
+"""
 
 
 def unbound(environment: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
@@ -150,7 +151,7 @@ _LOAD = nullable(number(0, 1e9))
 _THREADS = object_of(one_of(*NAMES), any_text(1024), len(NAMES))
 
 _OBSERVED = object_of(any_text(256), first_of(number(0, 1e30), any_text(1024)), 1024)
-"""Values of what OBSERVE asks for, or why there is none."""
+"""Values of the metrics of OBSERVE, or why there are none."""
 
 _NUMBER = nullable(number(-1e6, 1e15))
 _LOADS = record({

@@ -1,5 +1,6 @@
 """
-What OBSERVE asks for of a run: counters, energy, accelerators, input and output, memory.
+Observers of a run, for the metrics of OBSERVE: counters, energy, accelerators, input and output,
+memory.
 
 An observer answers each of its metrics with a number, or with the reason why it has none. Hosts get
 this file, too: only the standard library of Python 3.9 is used here.
@@ -41,7 +42,7 @@ class RunObserver:
     """One kind of measurement of one run: begun before its first command, ended behind its last."""
 
     next_sample = _NEVER
-    """When `sample` is to be called, by the monotonic clock."""
+    """The monotonic time of the next call of `sample`."""
     own_process = 0
     """A process that measures, and is no part of the run."""
     user_mode = False
@@ -54,7 +55,7 @@ class RunObserver:
         """Look at the run while it lasts."""
 
     def before_reaping(self, pid: int) -> None:
-        """Look at a process of the run that has ended, and that nobody has waited for yet."""
+        """Read the counters of an exited process of the run before it is reaped."""
 
     def end(self) -> dict[str, Reading]:
         """End; return what each metric is. All that was opened is closed."""

@@ -249,7 +249,7 @@ class RunAs(ClosesOnExit):
                 ) from error
 
     def submit(self, experiment: Experiment) -> Future[Outcome]:
-        """Refuse an experiment that is nobody's."""
+        """Refuse an experiment without a user."""
         task = UserTask(experiment)
         task.set_exception(PlaceError("this place runs an experiment only as a user"))
         return task

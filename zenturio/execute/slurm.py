@@ -140,7 +140,7 @@ def _sbatch_options(
 
 
 def _pilot_options(options: SlurmOptions) -> DaskOptions:
-    """Return what is said of jobs, for those of workers."""
+    """Return the notes on jobs, for the jobs of workers."""
     from zenturio.execute.dask.ticket_queue import DaskOptions  # noqa: PLC0415 - as above
 
     if options.folder:

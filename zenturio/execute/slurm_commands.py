@@ -51,7 +51,7 @@ _RUNNING_STATES = frozenset(
 _STUCK_REASONS = re.compile(
     "held|^(partition|bad|invalid|reqnode)|notallowed|neversatisfied", re.IGNORECASE
 )
-"""Reasons for which jobs wait until somebody changes them, or the cluster."""
+"""Reasons of pending jobs that start only after a user or an administrator intervenes."""
 _COLUMNS = {
     "Name": 64,
     "ArrayJobID": 16,

@@ -145,7 +145,7 @@ class Spawner:
         raise AssertionError("the last round returns or raises")
 
     def _which(self, name: str) -> str | None:
-        """Return the program that *name* stands for in the experiment's environment and folder."""
+        """Return the path of the program *name* in the experiment's environment and folder."""
         if "/" in name:
             return name
         search = os.fsdecode(self._environment.get(b"PATH", os.defpath.encode()))

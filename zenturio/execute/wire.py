@@ -1,7 +1,7 @@
-"""What the driver and a launcher say to each other, and checks of values that others sent.
+"""Messages between a driver and a launcher, and checks of values that others sent.
 
 Launchers start with few imports, and hosts get this file, too: only the standard library of Python
-3.9 is used here. Nothing is reserved because a length says so: memory is taken as bytes arrive, up
+3.9 is used here. A length in a message allocates nothing: memory grows with the bytes received, up
 to a limit.
 """
 

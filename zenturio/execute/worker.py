@@ -179,12 +179,12 @@ def main(words: list[str] | None = None) -> int:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file that nobody sees in part, and that is on the disk when it is seen."""
+    """Write a file atomically, and synced to disk before it is visible."""
     _write_draft(path, content).replace(path)
 
 
 def write_once(path: Path, content: bytes) -> None:
-    """The same, but a file that is there stays as it is: whoever was first has settled it."""
+    """Like `write_whole`, but an existing file is kept: the first writer wins."""
     draft = _write_draft(path, content)
     try:
         # A link fails where the name exists, which a rename would replace: write once, atomically.

@@ -191,7 +191,7 @@ class StagedFolder:
         self._written: dict[str, set[str]] = {}
         """The names of filled files in each folder."""
         self._changed: set[str] = set()
-        """Folders whose stamps are to be taken again."""
+        """Folders whose time stamps have to be read again."""
         self._empty: set[str] = set()
         """Folders that were made for this experiment: nothing need be removed there."""
 

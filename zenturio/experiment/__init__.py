@@ -1,4 +1,4 @@
-"""What would be run, and what came out of it.
+"""Experiments: their identity, metrics and outcomes.
 
 The room itself is callable: ``zen.experiment`` is both this package and the decorator that makes an
 experiment of a function, whichever of the two was asked for first.
@@ -66,7 +66,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Loads a module when something of it is asked for: most need only what is plain values."""
+    """Imports a module on the first access to its names: most need only what is plain values."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     home = next((home for home, names in _HOMES.items() if name in names), "experiment")

@@ -194,7 +194,7 @@ def standard_error(values: Sequence[Number]) -> float | None:
 
 
 def quantile(values: Sequence[Number], share: float) -> float | None:
-    """The value below which that *share* of the others lies, interpolated; None of no values.
+    """Return the quantile for *share*, interpolated; None of no values.
 
     Definition 7 of R. J. Hyndman & Y. Fan: Sample quantiles in statistical packages, The American
     Statistician 50 (1996), which is that of NumPy and of percentile_cont in SQL.

@@ -1,4 +1,4 @@
-"""What would be run, on what kind of machine, and what came out of it.
+"""Experiments, their outcomes, and the kinds of machine that ran them.
 
 Every field of a kind of machine may be unknown: an executor fills in what the place tells it.
 """
@@ -131,7 +131,7 @@ class HostConditions:
 
 
 UNKNOWN_KIND = "an unknown kind"
-"""What stands for the kind of machine of results that do not say theirs."""
+"""The kind of machine of results that were recorded without one."""
 
 
 def machine_notes(counts: Mapping[str, int]) -> tuple[str, ...]:
@@ -227,7 +227,7 @@ def empty_folder(path: str) -> ExperimentFile:
 
 
 class OriginalFiles(Sequence[ExperimentFile]):
-    """Files that are the same for every point, made one by one when they are asked for.
+    """Files that are the same for every point, each made on access.
 
     An application may have a hundred thousand: an object for each would take 0.4 kB of memory.
     """
@@ -390,7 +390,7 @@ class Experiment:
     former: str = field(default="", compare=False, repr=False)
     """Its digest in the format before, if a repository may hold results under that."""
     position: RunPosition | None = field(default=None, compare=False, repr=False)
-    """Where it stands in the order of its run; None where a search or somebody else chose it."""
+    """Where it stands in the order of its run; None if a search, or the user, chose the point."""
 
     @property
     def digests(self) -> tuple[str, ...]:

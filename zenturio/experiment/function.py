@@ -89,7 +89,7 @@ class ExperimentFunction:
     def command(self, experiment: Experiment) -> Experiment:
         """The same experiment as a command, for places that run commands: see execute.call.
 
-        InputError where nobody else could find the function by its name.
+        InputError if other processes cannot import the function by its name.
         """
         root, target = self._home()
         words = ("python", "-m", "zenturio.execute.call", root, target)

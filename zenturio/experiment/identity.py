@@ -317,7 +317,7 @@ _ANSWER = 60.0
 _LONGEST = 2**16
 """Bytes of an answer that are recorded; all of it counts."""
 _UNKNOWN = "unknown"
-"""The digest of a version that was never asked for."""
+"""The digest of a version that was never determined."""
 
 
 def used_digests(application: Application) -> dict[str, str]:
@@ -406,7 +406,7 @@ def _parts(folder: Path, remembered: FileDigests | None) -> Iterator[bytes]:
 
 
 def recall_versions(application: Application, versions: Mapping[str, str]) -> Application:
-    """*application* with what its version commands printed when they were asked last."""
+    """Return *application* with the last output of its version commands."""
     texts = {use.text for use in application.uses if use.kind == "version"}
     recalled = {text: output for text, output in versions.items() if text in texts}
     return replace(application, versions={**recalled, **application.versions})

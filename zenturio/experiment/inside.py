@@ -1,4 +1,4 @@
-"""Reads in a folder that somebody else fills: nothing that leads out of it is followed.
+"""Reads files in a folder that other programs write to: nothing that leads out of it is followed.
 
 Hosts get this file: only the standard library of Python 3.9 is used here.
 """

@@ -1,4 +1,9 @@
-"""Metrics of an experiment: found where its recipe says, reported by the program, or computed."""
+"""The metrics of an experiment: read from its output, reported by the program, or computed.
+
+A finder for each kind of source (pattern, JSON, CSV, size) reads values from evidence, the output
+and files of a run; a `MetricReader` combines them for one recipe. A metric without a value is
+`Missing`, with the reason.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +88,7 @@ def _unsigned(number: bytes) -> bytes:
 
 
 def _reader(metric: Metric) -> Callable[[bytes], Value]:
-    """Return what reads a value of *metric*: `parse_value` unless signs of numbers are declared."""
+    """Return the parser of *metric*: `parse_value` unless it declares THOUSANDS or DECIMAL."""
     if not metric.thousands and not metric.decimal:
         return parse_value
     thousands, decimal = metric.thousands, metric.decimal or "."
@@ -99,7 +104,7 @@ def _reader(metric: Metric) -> Callable[[bytes], Value]:
 
 
 def take_value(values: Sequence[Value], take: Take) -> MetricValue:
-    """The one of *values*, or made of them, that ``TAKE`` names; there is at least one."""
+    """Return the one of *values* (at least one), or their aggregate, that ``TAKE`` names."""
     match take:
         case "first":
             return _plain(values[0])
@@ -118,7 +123,7 @@ def _plain(value: Value) -> MetricValue:
 
 
 def _reduced(values: Sequence[Value], take: Take) -> MetricValue:
-    """Their smallest, largest, mean or sum; NaN if one of them is."""
+    """Return the smallest, largest, mean or sum of *values*; NaN if one of them is NaN."""
     numbers = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
     if len(numbers) < len(values):
         odd = next(v for v in values if isinstance(v, bool) or not isinstance(v, int | float))
@@ -133,7 +138,7 @@ def _reduced(values: Sequence[Value], take: Take) -> MetricValue:
 
 
 def _sum_or_mean(numbers: list[int | float], take: Take) -> MetricValue:
-    """Exact for ints; rounded once for floats."""
+    """Return the sum or the mean: exact for ints, rounded once for floats."""
     try:
         if all(isinstance(n, int) for n in numbers):
             total: int | float = sum(numbers)
@@ -151,7 +156,7 @@ def _shown(value: Value) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Streams, folder and ``$ZEN_METRICS`` of a run, and what its place measured (MEASURED)."""
+    """What a run left behind: streams, folder, ``$ZEN_METRICS``, and the metrics of its place."""
 
     stdout: Log = field(default_factory=Log)
     stderr: Log = field(default_factory=Log)
@@ -159,10 +164,10 @@ class Evidence:
     reported: bytes = b""
     usage: Mapping[str, MetricValue] = field(default_factory=dict)
     files: Mapping[str, Path] = field(default_factory=dict)
-    """Files by the path that they had, where they are not in one folder any more."""
+    """Files by their former path, if they are no longer in one folder."""
 
     def text(self, source: str) -> EvidenceText:
-        """What *source* holds: ``stdout``, ``stderr``, or a file of the folder."""
+        """Return the text of *source*: ``stdout``, ``stderr``, or a file of the folder."""
         if source == "stdout":
             return EvidenceText(source, self.stdout)
         if source == "stderr":
@@ -184,7 +189,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class EvidenceText:
-    """Bytes to search, where they are from, and why there are none."""
+    """The bytes that metrics are searched in, their source, and why there are none."""
 
     source: str
     log: Log
@@ -196,7 +201,7 @@ class EvidenceText:
         return self.log.size - len(self.log.head) - len(self.log.tail)
 
     def __str__(self) -> str:
-        """``stdout (3 lines)``: as the reason of a metric that was not found says it."""
+        """Return ``stdout (3 lines)``, as in the reason of a metric that was not found."""
         if self.lost > 0:
             kept = len(self.log.head) + len(self.log.tail)
             return f"{self.source} ({self.log.size} bytes, of which {kept} were kept)"
@@ -216,21 +221,21 @@ class NotNumber(Missing):
 
 
 class AbsentError(Exception):
-    """The values are not there; says why and where they were looked for."""
+    """The values were not found; the message says why and where."""
 
 
 class NoValuesError(AbsentError):
-    """What holds the values is there, and it has none: their count is 0."""
+    """The source exists and contains no value, so the count of values is 0."""
 
 
 class MetricFinder(Protocol):
-    """Finds the values of one metric in a text, in their order; AbsentError where there is none."""
+    """Finds the values of one metric in a text, in order; AbsentError if there are none."""
 
     def find(self, text: EvidenceText) -> list[Value]: ...
 
 
 _MOST_MATCHES = 10_000
-"""Matches in one output whose captured texts are looked at."""
+"""Matches in one output whose captured texts are checked."""
 
 
 def _is_one_number(whole: bytes) -> bool:
@@ -239,7 +244,7 @@ def _is_one_number(whole: bytes) -> bool:
 
 
 def metric_finder(metric: Metric) -> MetricFinder | None:
-    """The way in which *metric* is found; none for those that programs report or formulas make."""
+    """Return the finder of *metric*; None for a metric that is reported or computed."""
     if metric.regex is not None:
         return RegexFinder(metric)
     if metric.json is not None:
@@ -252,9 +257,9 @@ def metric_finder(metric: Metric) -> MetricFinder | None:
 
 
 class RegexFinder:
-    """Group 1, the whole match if there is no group, or the group with the metric's name.
+    """Finds what a pattern captures: the group with the metric's name, group 1, or the match.
 
-    ``^`` and ``$`` mean the bounds of a line, as they do where a file is filled.
+    ``^`` and ``$`` match at the bounds of a line, as they do in MATCH clauses.
     """
 
     def __init__(self, metric: Metric) -> None:
@@ -287,7 +292,7 @@ class RegexFinder:
     def cut_number(self, content: bytes) -> tuple[str, str] | None:
         """Return the value of the metric, and the longer number of which it is a part.
 
-        Nothing where no value that counts is such, or the pattern itself matches the rest.
+        None if there is no such value, or if the pattern itself matches the rest of the number.
         """
         if self._anchored:
             content = content.replace(b"\r\n", b"\n")
@@ -305,7 +310,7 @@ class RegexFinder:
 
     def _longer_number(self, content: bytes, match: Match) -> tuple[str, str] | None:
         (start, end), raw = match.span(self._group), match.group(self._group)
-        # What the pattern itself matches beside the group is not cut off.
+        # What the pattern matches next to the group is not cut off.
         whole = longer_number(
             content, start, end, before=start == match.start(), behind=end == match.end()
         )
@@ -320,18 +325,18 @@ class RegexFinder:
                 yield content[content.rfind(b"\n", 0, match.start()) + 1 : match.start()], raw
 
     def _matches(self, content: bytes) -> Iterator[bytes]:
-        """What the group matched, in order; a match in which it takes no part is none."""
+        """Return what the group matched, in order; matches without the group are skipped."""
         if self._anchored:  # `$` matches before a line's end
             content = content.replace(b"\r\n", b"\n")
         raws = (match.group(self._group) for match in self._iterate(content))
         return (raw for raw in raws if raw is not None)
 
     def _outer(self, text: EvidenceText) -> list[bytes]:
-        """The first match in the head, or the last in the tail: the middle could hold others."""
+        """Return the first match in the head, or the last in the tail: the middle was not kept."""
         matches: list[bytes] = []
         if self._take == "first":
             head, *_ = text.log.head.rpartition(b"\n")
-            # A line that was cut ends where no line ends.
+            # A line that was cut off has no end that `$` may match.
             matches = list(self._matches(head if self._anchored else text.log.head))
         elif self._take == "last":
             tail = text.log.tail.partition(b"\n")[2]
@@ -345,13 +350,13 @@ class RegexFinder:
 
 
 class CutNumbers:
-    """Looks for metrics whose patterns capture a part of a number: 1 of 1,234."""
+    """Looks for metrics whose patterns capture only a part of a number, such as 1 of 1,234."""
 
     def __init__(self, metrics: Iterable[Metric]) -> None:
         self._finders = [(m, RegexFinder(m)) for m in metrics if m.regex and m.take != "count"]
 
     def see(self, evidence: Evidence) -> Iterator[str]:
-        """Yield what is to be said of the metrics in *evidence*, once for each metric."""
+        """Yield a warning for each such metric in *evidence*, once for each metric."""
         finders, self._finders = self._finders, []
         for metric, finder in finders:
             text = evidence.text(metric.source)
@@ -367,7 +372,7 @@ class CutNumbers:
 
 
 def _cure_of_cut(metric: Metric, whole: str) -> str:
-    """Return what to write, so that *metric* is all of the number *whole*."""
+    """Return the hint for a pattern that captures all of the number *whole*."""
     if hint := clock_hint(whole):
         return hint
     pattern, clause = metric.regex or "", ""
@@ -383,7 +388,7 @@ def _cure_of_cut(metric: Metric, whole: str) -> str:
 
 
 class SizeFinder:
-    """The number of bytes, also of those that were not kept."""
+    """Finds the size of a text in bytes, including bytes that were not kept."""
 
     def find(self, text: EvidenceText) -> list[Value]:
         return [text.log.size]
@@ -396,10 +401,10 @@ def _whole(text: EvidenceText) -> str:
 
 
 class JsonFinder:
-    """A path through one JSON document, or through each line that is one."""
+    """Finds the values at a path of a JSON document, or of each line that is a document."""
 
     def __init__(self, path: str, read: Callable[[bytes], Value] = parse_value) -> None:
-        """*read* reads the texts."""
+        """*read* parses values that are texts in JSON."""
         self._path = path
         self._read = read
         self._steps = json_steps(path)
@@ -410,7 +415,7 @@ class JsonFinder:
             raise AbsentError(f"there is no JSON in {text}")
         reached = [node for document in documents for node in _walk(document, self._steps)]
         if not reached:
-            # Of all members, or of those that meet a condition, there may be none.
+            # `[*]` and conditions may select nothing: then the count of values is 0.
             is_choice = any(step is EVERY or isinstance(step, JsonFilter) for step in self._steps)
             absent = NoValuesError if is_choice else AbsentError
             raise absent(f"{self._path} leads nowhere in {text}")
@@ -446,7 +451,7 @@ def _one(line: str) -> Iterator[Any]:
 
 
 def read_json(content: str) -> Any:
-    """JSON with numbers as ``parse_value`` reads them; ValueError where it is none or too deep."""
+    """Parse JSON with numbers as in ``parse_value``; ValueError if invalid or nested too deeply."""
 
     def number(digits: str) -> Value:
         return parse_value(digits.encode())
@@ -492,7 +497,7 @@ _NOWHERE = object()
 
 
 class CsvFinder:
-    """The cells of a column, by the name in the header or by its number from 1: ``3`` or ``c3``.
+    """Finds the cells of a column, by its name in the header or its number: ``3`` or ``c3``.
 
     *rows* is a condition on the columns, by their names or as ``c1``, ``c2``, ...
     """
@@ -520,13 +525,13 @@ class CsvFinder:
         return values
 
     def _selected(self, rows: _TableRows, first: int, text: EvidenceText) -> Iterator[list[str]]:
-        """The rows of values for which the condition holds; NULL is no reason to take one."""
+        """Return the rows for which the condition is true, not those for which it is NULL."""
         if self._rows is None:
             return islice(rows, first, None)
         top = rows.top[0]
         header = {cell.strip(): at for at, cell in reversed(list(enumerate(top)))}
         numbered = {f"c{at + 1}": at for at in range(max(map(len, rows)))}
-        # A name of the header counts before a column's number.
+        # A name in the header takes precedence over a column's number.
         positions = {**numbered, **(header if first else {})}
         for name in self._rows.names - positions.keys():
             shown = _first_names(top) if first else f"c1 to c{len(numbered)}"
@@ -547,7 +552,7 @@ class CsvFinder:
             return False
 
     def _locate(self, rows: _TableRows, text: EvidenceText) -> tuple[int, int]:
-        """The column's index, and the row where its values begin."""
+        """Return the column's index, and the first row with values."""
         header = [cell.strip() for cell in rows.top[0]]
         number = self._column.removeprefix("c")
         if self._column in header and not self._column.isdecimal():
@@ -561,7 +566,7 @@ class CsvFinder:
         return at, int(self._is_titled(rows.top, at))
 
     def _is_titled(self, top: list[list[str]], at: int) -> bool:
-        """Whether the first row is a header: words over numbers, in this column or another."""
+        """Return whether the first row is a header: a text above a number in some column."""
 
         def text_over_number(column: int) -> bool:
             cells = [row[column].strip() for row in top if column < len(row)]
@@ -579,9 +584,9 @@ def _first_names(header: list[str]) -> str:
 
 
 class _TableRows:
-    """The rows that hold something, read anew each time: a list of all takes many times the text.
+    """The rows that are not empty, parsed on each pass: a list would take many times the memory.
 
-    The separator is what the first one has of , ; tab and |.
+    The separator is the first of , ; tab and | that the first row contains.
     """
 
     def __init__(self, content: str) -> None:
@@ -589,7 +594,7 @@ class _TableRows:
         first = next(self._lines(), "")
         self._separator = next((s for s in ",;\t|" if s in first), None)
         self.top = list(islice(self, 2))
-        """The first two: a header, maybe, and what stands below it."""
+        """The first two rows: possibly a header, and the row below it."""
 
     def __iter__(self) -> Iterator[list[str]]:
         if self._separator is None:
@@ -617,14 +622,14 @@ def _is_remark(line: str) -> bool:
 METRICS = "ZEN_METRICS"
 """The environment variable that names the file to which a program appends ``{"name": value}``.
 
-Names that were not declared become metrics too; those of parameters and of MEASURED are left out.
+Undeclared names become metrics too; names of parameters and of MEASURED are ignored.
 """
 
 
 def measure(
     recipe: Recipe, values: Mapping[str, Value], evidence: Evidence
 ) -> dict[str, MetricValue]:
-    """All metrics of one run; for many runs of one recipe a Meter is faster."""
+    """Return all metrics of one run; for many runs of one recipe a `MetricReader` is faster."""
     return MetricReader(recipe).measure(values, evidence)
 
 
@@ -643,7 +648,7 @@ class MetricReader:
         self._numbers = recipe.numbers
 
     def measure(self, values: Mapping[str, Value], evidence: Evidence) -> dict[str, MetricValue]:
-        """Every metric by name: what the place measured, found, reported, computed."""
+        """Return every metric by name: measured by the place, found, reported or computed."""
         metrics: dict[str, MetricValue] = dict(evidence.usage)
         reported, fault = _reported(evidence.reported) if evidence.reported else ({}, "")
         texts: dict[str, EvidenceText] = {}
@@ -660,7 +665,7 @@ class MetricReader:
             else:
                 metrics[metric.name] = _measured(metric, finder, texts, evidence)
         for name, reported_values in reported.items():
-            # A program may echo its parameters; they are no metrics.
+            # A program may echo its parameters; these are not metrics.
             if name not in metrics and name not in values:
                 metrics[name] = take_value(reported_values, "last")
         for metric in self._derived:
@@ -680,7 +685,7 @@ class MetricReader:
         return metrics
 
     def _reason(self, name: str, text: str, metrics: Mapping[str, MetricValue]) -> str:
-        """Why the metric *name* is no number; + joins the texts that a formula takes."""
+        """Return why the metric *name* is not a number; + in a formula joins texts."""
         formulas = {metric.name: metric.formula for metric in self._derived}
         names, parts = [name], dict[str, str]()
         while names:
@@ -697,7 +702,7 @@ class MetricReader:
     def restored(
         self, values: Mapping[str, Value], metrics: Mapping[str, MetricValue]
     ) -> dict[str, MetricValue]:
-        """Return *metrics* that were recorded as `measure` had them: not all are to be there."""
+        """Return recorded *metrics* as `measure` returned them, with `Inapplicable` ones."""
         conditions = {m.name: m.when for m in self._metrics if m.when is not None}
         return {
             name: Inapplicable(value.why)
@@ -709,8 +714,10 @@ class MetricReader:
         }
 
     def lacking(self, metrics: Mapping[str, MetricValue]) -> str:
-        """``metric missing: gflops`` where one that is needed at this point is missing, and
-        ``not a number: gflops`` where its value is a text.
+        """Return why metrics are not complete, or nothing.
+
+        ``metric missing: gflops`` if a metric that is needed at this point is missing, ``not a
+        number: gflops`` if its value is a text.
         """
         missing = {name for name, value in metrics.items() if isinstance(value, Missing)}
         lacks = [n for n in self._needed & missing if not isinstance(metrics[n], Inapplicable)]
@@ -726,7 +733,7 @@ class MetricReader:
     def _texts_for_numbers(
         self, values: Mapping[str, Value], metrics: Mapping[str, MetricValue]
     ) -> Sequence[tuple[str, str]]:
-        """Return the metrics that are texts, for which an objective has no value."""
+        """Return the metrics that are texts and leave an objective without a value."""
         texts = {name: value for name, value in metrics.items() if isinstance(value, str)}
         names = set[str]()
         for expression in self._numbers:
@@ -739,7 +746,7 @@ class MetricReader:
         return [(name, texts[name]) for name in sorted(names)]
 
     def unverified(self, values: Mapping[str, Value], metrics: Mapping[str, MetricValue]) -> str:
-        """``VERIFY error <= 1e-6`` where that does not hold, or is not known; else nothing."""
+        """Return ``VERIFY error <= 1e-6`` if that is false or unknown; else nothing."""
         for expression in self._verified:
             value = _evaluated(expression, values, metrics)
             if isinstance(value, Missing):
@@ -750,18 +757,18 @@ class MetricReader:
 
 
 def is_regional(metric: Metric) -> bool:
-    """Return whether the program itself counts, in a region; its place says why it cannot."""
+    """Return whether the program itself measures *metric*, in a region."""
     return metric.observed.startswith("region ")
 
 
 class MetricReaders:
-    """A Meter for each recipe; known by identity, for its expressions are slow to compare."""
+    """One `MetricReader` for each recipe, found by `id`: comparing recipes is slow."""
 
     def __init__(self) -> None:
         self._readers: dict[int, tuple[Recipe, MetricReader]] = {}
 
     def of(self, recipe: Recipe) -> MetricReader:
-        """The one of *recipe*, made when it is asked for first."""
+        """Return the reader of *recipe*, and make it at the first call."""
         entry = self._readers.get(id(recipe))
         if entry is None:
             entry = self._readers[id(recipe)] = (recipe, MetricReader(recipe))
@@ -802,7 +809,7 @@ def _with_ones(
     metrics: Mapping[str, MetricValue],
     names: Iterable[str],
 ) -> MetricValue:
-    """The value of *expression* if each of *names* were a number."""
+    """Return the value that *expression* would have if each of *names* were 1."""
     return _evaluated(expression, values, {**metrics, **dict.fromkeys(names, 1)})
 
 
@@ -811,7 +818,7 @@ def _is_number(value: MetricValue) -> bool:
 
 
 def _reported(lines: bytes) -> tuple[dict[str, list[Value]], str]:
-    """What the JSON lines of ``$ZEN_METRICS`` say by name, and what is wrong with one of them."""
+    """Return the values in the JSON lines of ``$ZEN_METRICS`` by name, and the first error."""
     values: dict[str, list[Value]] = {}
     fault = ""
     for number, line in enumerate(lines.splitlines(), 1):
@@ -831,7 +838,7 @@ def _reported(lines: bytes) -> tuple[dict[str, list[Value]], str]:
 
 
 def _reported_values(value: Any) -> list[Value]:
-    """The values in what a program reported: one, or those of a list; objects hold none."""
+    """Return the values in a reported one: itself, or the members of a list; not objects."""
     items = value if isinstance(value, list) else [value]
     return [item for item in items if not isinstance(item, dict | list)]
 
@@ -846,7 +853,7 @@ def _computed(
 def _evaluated(
     formula: Expression, values: Mapping[str, Value], metrics: Mapping[str, MetricValue]
 ) -> MetricValue:
-    """The value of *formula*, or why it has none."""
+    """Return the value of *formula*, or `Missing` with the reason."""
     inputs: dict[str, Value] = {}
     for name in formula.names:
         part = metrics[name] if name in metrics else values.get(name)
@@ -871,7 +878,7 @@ def _evaluated(
 
 
 def _applies(when: Expression, values: Mapping[str, Value]) -> bool:
-    """Whether a metric is measured at this point; where the condition has no value, it is not."""
+    """Return whether WHEN is true at this point; a condition without a value is false."""
     try:
         return value_at(when, values, point=values) is True
     except ExpressionError:
@@ -879,7 +886,7 @@ def _applies(when: Expression, values: Mapping[str, Value]) -> bool:
 
 
 def _sorted(metrics: tuple[Metric, ...]) -> list[Metric]:
-    """The derived metrics, each behind those that it is computed from."""
+    """Return the derived metrics in an order in which each comes after its inputs."""
     derived = {m.name: m for m in metrics if m.formula is not None}
     graph = {
         name: sorted(m.formula.names & derived.keys()) for name, m in derived.items() if m.formula

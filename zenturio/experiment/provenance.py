@@ -211,7 +211,7 @@ def top_folder(folder: Path) -> Path:
 
 
 def find_commit(folder: Path, name: str) -> str:
-    """Return the full name of the commit that *name*, such as HEAD~3, stands for."""
+    """Return the full hash of the commit *name*, such as HEAD~3."""
     top_folder(folder)  # a folder that is not in Git knows no commit for another reason
     error = f"Git knows no commit {name!r} in {folder}"
     # A name that begins with a dash would be an option.

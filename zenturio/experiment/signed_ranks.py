@@ -22,7 +22,7 @@ EXACT_BLOCKS = 200
 
 
 class Interval(NamedTuple):
-    """Where a quantity lies, with the confidence that was asked for."""
+    """An interval for a quantity, with the requested confidence."""
 
     low: float
     high: float

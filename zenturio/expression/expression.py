@@ -92,7 +92,7 @@ _LEAVES = (Name, Constant, Index, Host)
 
 
 MOST = 10
-"""So many diagnostics are told of one expression."""
+"""The most diagnostics reported for one expression."""
 
 Known = Type | None
 """``None``: the type is not known before the value is."""

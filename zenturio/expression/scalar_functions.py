@@ -153,7 +153,7 @@ ELSEWHERE = {
     "nvl": "write coalesce(a, b)",
     "default": "write coalesce(a, b)",
 }
-"""What people call from habit, and what stands for it here."""
+"""Functions of other languages, and their equivalents here."""
 
 
 Number = int | float

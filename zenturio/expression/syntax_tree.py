@@ -1,4 +1,4 @@
-"""The syntax tree of an expression, and what it computes at a point."""
+"""The syntax tree of an expression, whose nodes compute their value at a point."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ class Within(SyntaxNode):
 
 @dataclass(frozen=True, slots=True)
 class Logic(SyntaxNode):
-    """``a and b and c``, ``a or b or c``; what decides ends it."""
+    """``a and b and c``, ``a or b or c``, with short-circuit evaluation."""
 
     operator: str
     operands: tuple[SyntaxNode, ...]

@@ -71,7 +71,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Loads a module when something of it is asked for: pandas and SQLAlchemy take their time."""
+    """Loads a module on the first access to one of its names: pandas and SQLAlchemy take their
+    time.
+    """
     for home, names in _HOMES.items():
         if name in names:
             value = getattr(import_module(f"{__name__}.{home}"), name)

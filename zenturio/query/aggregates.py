@@ -150,7 +150,7 @@ def _compensated() -> bool:
 
 
 def guard_items(heads: Iterable[SelectItem]) -> list[SelectItem]:
-    """What is asked beside the *heads*, each once."""
+    """The columns selected in addition to the *heads*, each once."""
     guards = {guard.name: guard for head in heads if head.check for guard in head.check.guards}
     return list(guards.values())
 
@@ -409,7 +409,7 @@ _PARTS: dict[str, tuple[tuple[Aggregate, ...], Callable[..., Any]]] = {
     "sum": (("sum", "count"), _total),
     "size": (("size", "count"), _total),
 }
-"""What is asked of each part of the rows, and how one answer is made of theirs."""
+"""The columns selected from each part of the rows, and how they are combined."""
 
 
 _COMPUTED: dict[Aggregate, Callable[[Sequence[Any]], Any]] = {

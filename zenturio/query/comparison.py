@@ -622,7 +622,7 @@ class _Judge:
         return blocks, *self._shown(estimate), verdict
 
     def _word(self, low: float, high: float) -> str:
-        """Return what an interval says by itself."""
+        """Return the verdict of a single interval."""
         less, more = self._words
         within = math.log1p(self._margin) if self.is_ratio else 0.0
         if -within <= low and high <= within:

@@ -71,7 +71,7 @@ class CopiedPage(NamedTuple):
 
 
 class CopiedTable:
-    """The rows of a study that a query asks for, out of the columnar copy."""
+    """The rows of a study that a query selects, from the columnar copy."""
 
     def __init__(
         self,

@@ -252,7 +252,7 @@ def _spread_of(kind: Aggregate) -> Mapping[str, Aggregate]:
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """What stands beside the groups of a frame, in its ``attrs["grouped"]``."""
+    """How the rows of a frame were grouped, in its ``attrs["grouped"]``."""
 
     value: str
     """The column with the aggregate."""

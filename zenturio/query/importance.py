@@ -21,7 +21,7 @@ MANY_VALUES = 12
 """Numbers of more distinct values are taken in groups of neighbours."""
 VALUE_GROUPS = 10
 MOST_TEXTS = 50
-"""Of texts with more distinct values, the frequent ones stand for themselves."""
+"""The most texts with a category of their own, by frequency; the others share one."""
 OTHERS = "others"
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]

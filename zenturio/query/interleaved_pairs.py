@@ -1,8 +1,8 @@
-"""Runs of two versions that ran next to each other, in an order that was drawn at random.
+"""Pairs of runs of two versions that ran next to each other, in random order.
 
-Only such pairs are compared. In each the order was decided by a fair coin, so for equal programs
-the sign of the difference is one, too, whatever else the machine did (R. A. Fisher: The Design of
-Experiments, 1935; Lehmann & Romano: Testing Statistical Hypotheses, 2005, 5.8).
+Only such pairs are compared. A fair coin decided the order in each, so for equal programs the sign
+of the difference is a fair coin, too, regardless of other load on the machine (R. A. Fisher: The
+Design of Experiments, 1935; Lehmann & Romano: Testing Statistical Hypotheses, 2005, 5.8).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 FACTS = (
     "run_order", "run_block", "run_turn", "host_governor", "host_slots", "host_cpus", "host_load",
 )  # fmt: skip
-"""What frames of results need beside what `study_frame` has with *everything*."""
+"""Facts that frames need in addition to those of `study_frame` with *everything*."""
 CONDITIONS = {
     "machine": "kind of machine",
     "host": "host",
@@ -37,21 +37,21 @@ CONDITIONS = {
     "host_slots": "experiments at a time (-j)",
     "host_cpus": "processors bound to",
 }
-"""What must be equal for runs to be compared, and what each is called."""
+"""Conditions that must be equal for runs to be compared, with their labels."""
 ORDERS = frozenset({"blocks", "pairs"})
-"""The orders that put the versions of a point into blocks, and draw who is first."""
+"""The orders (ORDER) that run the versions of a point in blocks, in random order."""
 FAILURES = frozenset({"failed", "timeout", "wrong"})
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredRun:
-    """A run that has a value, and where and when it ran."""
+    """A run with a value of the metric, and where and when it ran."""
 
     value: float
     round: int
     repeat: int
     block: int | None
-    """Its block of a shuffled order; None where it ran in none."""
+    """Its block of a shuffled order; None if it ran in no block."""
     turn: int | None
     started: float
     ended: float
@@ -70,15 +70,15 @@ class BlockPair(NamedTuple):
     leader: int
     """Which version ran first: 0 or 1."""
     started: float
-    """When that did."""
+    """When the first one began."""
 
 
 class PairedRuns(NamedTuple):
-    """The pairs of one point, and what kept other runs from being pairs."""
+    """The pairs of one point, and why other runs are not in pairs."""
 
     pairs: tuple[BlockPair, ...]
     differing: tuple[str, ...]
-    """The conditions that differed between neighbours of a block."""
+    """The conditions that differed within a block."""
 
 
 class StudyRuns(NamedTuple):
@@ -87,7 +87,7 @@ class StudyRuns(NamedTuple):
     runs: Mapping[tuple[Any, ...], MeasuredRuns]
     failures: Mapping[tuple[Any, ...], int]
     left_out: int
-    """Runs that succeeded and have no finite value."""
+    """Successful runs without a finite value."""
     table: RunTable
 
     def rows(self, points: Iterable[tuple[Any, ...]]) -> Array:
@@ -96,7 +96,7 @@ class StudyRuns(NamedTuple):
 
 
 class MeasuredRuns(Sequence[MeasuredRun]):
-    """The runs of one point, each made when it is asked for: there may be millions of them."""
+    """The runs of one point, each made on access: there may be millions of them."""
 
     def __init__(self, table: RunTable, rows: Array) -> None:
         self._table = table
@@ -120,10 +120,10 @@ class MeasuredRuns(Sequence[MeasuredRun]):
 
 
 class RunColumns(Protocol):
-    """The runs of one side as columns: those of a frame, or of a columnar copy."""
+    """The runs of one side as columns, from a frame or a columnar copy."""
 
     attrs: dict[Any, Any]
-    """As `study_frame` has them."""
+    """The ``attrs`` of `study_frame`."""
 
     @property
     def names(self) -> Sequence[str]:
@@ -132,16 +132,16 @@ class RunColumns(Protocol):
     def __len__(self) -> int: ...
 
     def coded(self, name: str) -> tuple[Array, list[Any]]:
-        """Return a number for the value of each row, and the values; None where one is missing."""
+        """Return a code for each row, and the value of each code; None for missing ones."""
 
     def cells(self, name: str, rows: Array) -> list[Any]:
-        """Return the values in some rows, None where there is none."""
+        """Return the values in some rows, None for missing ones."""
 
     def metric(self, name: str) -> Array:
-        """Return the values of a metric, NaN where there is none."""
+        """Return the values of a metric, NaN for missing ones."""
 
     def coded_fact(self, fact: str) -> tuple[Array, list[Any]] | None:
-        """Return a fact as `coded`; None if nothing is known of it."""
+        """Return a fact like `coded`; None if it was not recorded."""
 
     def numbers(self, fact: str) -> Array | None:
         """Return the values of a fact, NaN where there is none."""
@@ -191,14 +191,14 @@ class FrameColumns:
 
 
 class RunTable:
-    """The columns that make the runs of one side, with the values of the metric."""
+    """The columns of one side, from which its runs are made, and the values of the metric."""
 
     def __init__(self, columns: RunColumns, values: Array) -> None:
         self.columns = columns
         self.values = values
 
     def coded(self, fact: str) -> tuple[Array, list[Any]]:
-        """Return a number for each row and what the numbers stand for; None if nothing is known."""
+        """Return a code for each row, and the value of each code; None if it was not recorded."""
         unknown = np.broadcast_to(np.int8(0), len(self.values)), [None]
         return self.columns.coded_fact(fact) or unknown
 
@@ -208,7 +208,7 @@ class RunTable:
         return np.broadcast_to(np.nan, len(self.values)) if values is None else values
 
     def where(self, fact: str, is_met: Callable[[Any], bool]) -> Array:
-        """Return in which rows a fact meets a condition."""
+        """Return the mask of the rows in which a fact meets a condition."""
         codes, values = self.coded(fact)
         return look_up(np.array([is_met(value) for value in values], dtype=np.bool_), codes)
 
@@ -254,12 +254,12 @@ class RunTable:
 
 
 def runs_by_point(columns: RunColumns, on: Sequence[str], values: Array) -> StudyRuns:
-    """Return the runs of one side by the parameters *on*; *values* are those of the metric."""
+    """Return the runs of one side, grouped by the parameters *on*; *values* are of the metric."""
     table = RunTable(columns, values)
     points, count = np.zeros(len(columns), dtype=np.int8), 1
     for name in on:
         codes, distinct = columns.coded(name)
-        # Numbered anew after each parameter: the product of many sets is beyond 64 bits.
+        # Renumbered after each parameter: the product of many sets exceeds 64 bits.
         combined = points.astype(np.int64) * len(distinct)
         combined += codes
         points, count = _renumbered(combined, count * len(distinct))
@@ -285,15 +285,15 @@ def runs_by_point(columns: RunColumns, on: Sequence[str], values: Array) -> Stud
 
 
 def _renumbered(numbers: Array, below: int) -> tuple[Array, int]:
-    """Return the rank of each number among the different ones, and how many these are.
+    """Return the rank of each number among the distinct ones, and their count.
 
-    The ranks are as narrow as they can be: NumPy sorts integers of 16 bits by their digits.
+    The type of the ranks is the smallest possible: NumPy sorts integers of 16 bits by radix.
     """
-    if below <= 4 * len(numbers):  # a table of all that could be is no longer than the rows
-        is_there = np.zeros(below, dtype=np.bool_)
-        is_there[numbers] = True
-        count = int(np.count_nonzero(is_there))
-        ranks = (np.cumsum(is_there) - 1).astype(np.min_scalar_type(-max(count, 1)))
+    if below <= 4 * len(numbers):  # a table of all possible numbers is about as long as the rows
+        is_present = np.zeros(below, dtype=np.bool_)
+        is_present[numbers] = True
+        count = int(np.count_nonzero(is_present))
+        ranks = (np.cumsum(is_present) - 1).astype(np.min_scalar_type(-max(count, 1)))
         return look_up(ranks, numbers), count
     distinct, codes = np.unique(numbers, return_inverse=True)
     return codes, len(distinct)
@@ -305,7 +305,7 @@ def _points(columns: RunColumns, on: Sequence[str], rows: Array) -> list[tuple[A
 
 
 def cells(frame: pd.DataFrame, name: str) -> list[Any]:
-    """Return a column as values of Python, with None for what is missing."""
+    """Return a column as values of Python, with None for missing ones."""
     column = frame[name]
     return column.astype(object).where(column.notna(), None).tolist()
 
@@ -313,10 +313,10 @@ def cells(frame: pd.DataFrame, name: str) -> list[Any]:
 def pair_runs(first: Sequence[MeasuredRun], second: Sequence[MeasuredRun]) -> PairedRuns:
     """Return the pairs of one point that ran next to each other in a block.
 
-    Next to each other: of all runs of the point, none began between the two. So a run that was
-    repeated after a failure, or versions that ran on two days, are no pairs though their numbers
-    of blocks agree. If a pair did not run in the order that was drawn for it, none of the point
-    counts: what else decided the order is not known.
+    Next to each other means that no other run of the point began between the two. So a run that was
+    repeated after a failure, or versions that ran on two days, are not pairs, although the numbers
+    of their blocks agree. If a pair did not run in the order that was drawn for it, no pair of the
+    point counts: something unknown decided the order.
     """
     blocks: dict[tuple[int, int], list[tuple[int, MeasuredRun]]] = {}
     for side, runs in enumerate((first, second)):
@@ -338,7 +338,7 @@ def pair_runs(first: Sequence[MeasuredRun], second: Sequence[MeasuredRun]) -> Pa
             values = zip(CONDITIONS.values(), run.conditions, following.conditions, strict=True)
             differing |= {name for name, a, b in values if a != b}
             continue
-        # Runs in two slots may begin at nearly the same time; then the clock says nothing.
+        # Runs in two slots may begin at nearly the same time; then the clock proves nothing.
         drawn = (run.turn or 0) < (following.turn or 0)
         if not drawn and following.started >= run.ended:
             return PairedRuns((), ())
@@ -350,11 +350,11 @@ def pair_runs(first: Sequence[MeasuredRun], second: Sequence[MeasuredRun]) -> Pa
 def split_by_predecessor(
     sides: Sequence[StudyRuns], pairs: Sequence[BlockPair], differences: Sequence[float]
 ) -> tuple[list[float], list[float]]:
-    """Return the *differences* of pairs that began behind a run of their first version, and others.
+    """Return the *differences* of pairs that began after a run of their first version, and others.
 
-    If a run of one version disturbs the next run more than a run of the other does, pairs behind a
+    If a run of one version disturbs the next run more than a run of the other does, pairs after a
     run of the same version are not affected, and all others are, in the same direction. Pairs whose
-    predecessor was of another round, or still ran, tell nothing.
+    predecessor was of another round, or still running, are left out.
     """
     tables = [side.table for side in sides]
     started, ended, rounds = (
@@ -365,13 +365,13 @@ def split_by_predecessor(
     versions = np.repeat([0, 1], [len(table.values) for table in tables])
     order = np.argsort(started, kind="stable")
     before = np.searchsorted(started[order], [pair.started for pair in pairs]) - 1
-    same: list[float] = []
-    other: list[float] = []
+    after_leader: list[float] = []
+    after_others: list[float] = []
     for pair, difference, at in zip(pairs, differences, before.tolist(), strict=True):
         row = order[at]
         if at >= 0 and rounds[row] == pair.block[0] and ended[row] <= pair.started:
-            (same if versions[row] == pair.leader else other).append(difference)
-    return same, other
+            (after_leader if versions[row] == pair.leader else after_others).append(difference)
+    return after_leader, after_others
 
 
 def conditions_that_differ(
@@ -393,7 +393,7 @@ def conditions_that_differ(
     loads = [np.sort(load[~np.isnan(load)]) for load in loads]
     if all(map(len, loads)):
         low, high = (load[len(load) // 2] for load in loads)
-        # Half a process more is within what the machine does by itself.
+        # Half a process more is ordinary background load.
         if abs(high - low) > max(0.5, 0.5 * min(low, high)):
             lines.append(
                 f"load of the machine (median): {names[0]} {low:.1f}; {names[1]} {high:.1f}"
@@ -407,22 +407,22 @@ def _listed(values: set[Any], most: int = 4) -> str:
     return ", ".join(texts[:most]) + hidden
 
 
-# Runs of a large study: by the columnar copy, without a frame, texts as codes
+# Runs of a large study: from the columnar copy, without a frame, texts as codes
 #
-# What the conditions of a run were is no part of the copy: it is read from the database, and put
-# beside the copy's rows by their numbers. Nothing of a run is an object of Python here.
+# The copy lacks the conditions of runs: they are read from the database, and joined with the copy's
+# rows by number. No Python object is made for a run here.
 
 _CODED = {"host_governor": "c.governor", "host_slots": "c.slots", "host_cpus": "c.cpus"}
-"""Conditions of few values, and where these stand."""
+"""Conditions with few distinct values, and their columns in the database."""
 _LOAD = {"host_load": "c.load_start"}
 _ORDER = {"run_order": "c.run_order"}
 _BLOCK = {"run_block": "c.run_block", "run_turn": "c.run_turn"}
 _TIMES = {"started": "e.started", "ended": "e.ended"}
-"""What runs in blocks have in addition, and where it stands."""
+"""Facts that only runs in blocks have, and their columns in the database."""
 
 
 class CopiedRuns:
-    """The runs of a large study as columns, out of its columnar copy."""
+    """The runs of a large study as columns, from its columnar copy."""
 
     def __init__(self, table: CopiedTable, attrs: dict[Any, Any]) -> None:
         self.attrs = attrs
@@ -479,11 +479,11 @@ def copied_runs(
     is_paired: bool,
     parameters: Collection[str] = (),
 ) -> CopiedRuns | None:
-    """Return the runs of a large study with *metric*, as `study_frame` has them with everything.
+    """Return the runs of a large study with *metric*, as `study_frame` returns them with
+    *everything*.
 
-    Only these *parameters*, if some are named; which runs were next to each other only if it
-    *is_paired* with runs of the same study. None for a study that is small, or where the copy lacks
-    something.
+    Only these *parameters*, if any are named; the blocks of runs only if it *is_paired* with runs
+    of the same study. None for a small study, or if the copy lacks a column.
     """
     if sum(count.count for count in repository.count_results(study)) < columnar_copy.COPY_ROWS:
         return None
@@ -536,7 +536,7 @@ def _copied_runs(
 _LABELS: Mapping[Literal["machine", "host"], tuple[str, str]] = {
     "machine": ("machines", "label"), "host": ("hosts", "name"),
 }  # fmt: skip
-"""Where it stands what machines and hosts are called."""
+"""Tables with the labels of machines and the names of hosts."""
 _BESIDE = (
     " LEFT JOIN copies k ON k.result = e.id"
     " JOIN conditions c ON c.attempt = coalesce(k.source, e.id)"
@@ -546,7 +546,7 @@ _BESIDE = (
 def _add_conditions(
     runs: CopiedRuns, answers: StudyTable, table: CopiedTable, *, is_paired: bool
 ) -> None:
-    """Read what the copy lacks of each run; most of it only of runs in blocks."""
+    """Read the facts that the copy lacks, most of them only for runs in blocks."""
     numbers = table.row_numbers
     coded = {**_CODED, **_ORDER} if is_paired else _CODED
     reals = {**_LOAD, **_BLOCK} if is_paired else _LOAD
@@ -567,11 +567,11 @@ def _add_conditions(
 
 
 class _FactCodes:
-    """The codes of a fact in all rows, put there some rows at a time."""
+    """The codes of a fact in all rows, filled a batch of rows at a time."""
 
     def __init__(self, rows: int) -> None:
         self.codes: Array | None = None
-        """None where no row has a value."""
+        """None before any row has a value."""
         self._rows = rows
         self._numbers: dict[Any, int] = {None: 0}
 
@@ -587,7 +587,7 @@ class _FactCodes:
             self.codes = np.zeros(self._rows, dtype=np.int32)
         for value in distinct - self._numbers.keys():
             self._numbers[value] = len(self._numbers)
-        # Mostly there is one: a study runs in one way.
+        # Usually there is one value: a study runs under the same conditions throughout.
         self.codes[places] = (
             self._numbers[distinct.pop()]
             if len(distinct) == 1
@@ -610,7 +610,7 @@ def _put_reals(
 def _beside(
     answers: StudyTable, numbers: Array, columns: Mapping[str, str], joined: str = ""
 ) -> Iterator[tuple[Array, list[tuple[Any, ...]]]]:
-    """Yield columns of the database, many rows at a time, and where these stand in *numbers*."""
+    """Yield columns of the database in batches of rows, and their positions in *numbers*."""
     text = (
         f"SELECT e.id, {', '.join(columns.values())} FROM results e{joined}"  # noqa: S608 - names and a number
         f" WHERE e.version = {answers.catalog.version}"

@@ -156,7 +156,7 @@ class Listing:
         return sql("{} IN ({})", status, states)
 
     def _is_among_failed(self) -> Fragment:
-        """The same by numbers, where the copy tells those of a few failures among many results."""
+        """The same, by the numbers of the failed rows if they are few and in the columnar copy."""
         condition = self._is_failed()
         count = sum(self.catalog.counts[state] for state in FAILED)
         if self.query.where or count > self.catalog.total // FEW_FAILURES:
@@ -170,7 +170,7 @@ class Listing:
         return condition
 
     def causes_sql(self, most: int) -> str:
-        """That question as somebody asks it of the study's view."""
+        """The same query as SQL over the study's view."""
         return self._causes(most, self._view(), self._is_failed()).plain(self._reader.dialect)
 
     def _causes(self, most: int, source: Fragment, failed: Fragment, *also: Fragment) -> Fragment:
@@ -225,7 +225,7 @@ class Listing:
         return _distinct(verbatim(column.sql()), most, self._view()).plain(self._reader.dialect)
 
     def sql(self, count: int | None = None) -> str:
-        """The question as somebody asks it of the study's view."""
+        """The query as SQL over the study's view."""
         facts = self.catalog.facts
         return self._table.text([facts["digest"], facts["status"], *self.columns], count)
 

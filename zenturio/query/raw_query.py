@@ -93,7 +93,7 @@ def denied_error(reason: str) -> SafetyError:
 
 
 HEAP_BYTES = 256 * 1024 * 1024
-"""Bytes that SQLite may hold in this process once somebody's own SQL has run in it.
+"""Bytes that SQLite may allocate in this process once SQL of a user has run in it.
 
 A single value may have a gigabyte otherwise, before any row is seen.
 """

@@ -62,7 +62,7 @@ class ResultTable:
     notes: tuple[str, ...] = ()
     """What a reader should know: metrics that are missing somewhere."""
     sql: str = ""
-    """The query as somebody pastes it into a tool of the database."""
+    """Return the query as text to paste into a tool of the database."""
 
     @property
     def summary(self) -> str:
@@ -189,7 +189,7 @@ def export(result: ResultTable, format: str, *, spreadsheet: bool = False) -> st
 
 
 def format_of_path(path: Path) -> str:
-    """The format that a file's name asks for."""
+    """Return the format for a file's name."""
     endings = {".md": "markdown", ".tex": "latex", ".txt": "table", ".json": "jsonl"}
     ending = path.suffix.lower()
     name = endings.get(ending, ending.removeprefix("."))
@@ -588,7 +588,7 @@ def _choose_column(catalog: Catalog, name: str) -> ChosenColumn:
 
 
 def study_columns(columns: Iterable[ChosenColumn]) -> list[StudyColumn]:
-    """Return what is to be selected for *columns*, each once."""
+    """Return the columns to select for *columns*, each once."""
     needed: dict[StudyColumn, None] = {}
     for column in columns:
         inputs = column.inputs if isinstance(column, ComputedColumn) else (column,)

@@ -146,7 +146,7 @@ def points_measured(repository: Repository, study: str, space: Space, where: str
 
 
 def _experiment_table(table: StudyTable, *, exact: bool) -> ResultTable:
-    """Every experiment by itself, in the order of the space."""
+    """Return a row for each experiment, in the order of the space."""
     catalog, query = table.catalog, table.query
     repeats = [catalog.facts["repeat"]] if table.has_repeats() else []
     origins = count_origins(table.reader, catalog, table.statement)
@@ -301,7 +301,7 @@ def _converted(heads: Sequence[SelectItem], row: Sequence[Any]) -> tuple[Any, ..
 
 
 def _metrics(catalog: Catalog, query: TableQuery, *, numbers: bool = False) -> list[StudyColumn]:
-    """The metrics that are asked for; all, if none are."""
+    """The requested metrics; all, if none are."""
     if not query.metrics:
         return [c for c in catalog.metrics if c.number or not numbers]
     columns = [catalog.column(name) for name in query.metrics]

@@ -1,8 +1,8 @@
-"""SELECT over the rows of a study, put together from its columns, of any width.
+"""SELECT statements over the rows of a study, with any number of columns.
 
-SQLite answers with at most 2,000 columns, PostgreSQL with 1,664, and both limit the keys of GROUP
-BY likewise. Wider answers are selected in chunks of columns within one transaction, so that all
-are of one moment; the number of each result joins the chunks.
+SQLite returns at most 2,000 columns, PostgreSQL 1,664, and both limit the keys of GROUP BY
+likewise. Wider results are selected in chunks of columns within one transaction, so that all see
+the same snapshot; the number of each row joins the chunks.
 """
 
 from __future__ import annotations
@@ -39,35 +39,38 @@ from zenturio.record import codec
 
 @dataclass(frozen=True, slots=True)
 class SelectItem:
-    """A column of an answer."""
+    """A column of the result of a SELECT, or an aggregate in it."""
 
     name: str
     fragment: Fragment
     unit: str = ""
     convert: Callable[[Any], Any] = lambda value: value
     fact: bool = False
-    """Whether it stands in the larger view only."""
+    """Whether only the larger view has it."""
     wide: str = ""
-    """If it holds integers beyond 63 bits, for which SQL may have reals: the key of remarks that
-    have their digits."""
+    """If it has integers beyond 63 bits, which SQL may hold as reals: the key of the remarks with
+    their digits.
+    """
     parts: tuple[Fragment, ...] = ()
-    """Of an aggregate what is asked of a part of the rows; nothing, where that leads nowhere."""
+    """Of an aggregate: the columns to select from a part of the rows; empty if parts cannot be
+    combined.
+    """
     merge: Callable[..., Any] | None = None
-    """Makes the aggregate of all rows of what the parts answered, column by column."""
+    """Combines the columns of all parts into the aggregate of all rows."""
     check: AggregateCheck | None = None
-    """Of an aggregate, when the database's answer is computed anew."""
+    """Of an aggregate: when its value is computed again from the rows."""
     values: SelectItem | None = None
-    """The column that is aggregated; none where rows are counted."""
+    """The column that is aggregated; None if rows are counted."""
     compute: Callable[[Sequence[Any]], Any] | None = None
-    """Makes the aggregate of these values, where the database cannot group them."""
+    """Computes the aggregate of values that the database cannot group."""
     column: StudyColumn | None = None
-    """The column that is shown or aggregated; none where rows are counted."""
+    """The column that is shown or aggregated; None if rows are counted."""
     aggregate: str = ""
-    """Which aggregate; ``rows`` counts them, ``first`` is the least."""
+    """Which aggregate; ``rows`` counts rows, ``first`` is the least value."""
 
     @staticmethod
     def of(column: StudyColumn) -> SelectItem:
-        """A column of the study as it is."""
+        """Return a column of the study without an aggregate."""
         plain = Fragment((column.sql(),), column.type)
         fact = column.role == "fact"
         key = codec.remark_key(column.role, column.name) if column.wide else ""
@@ -75,7 +78,7 @@ class SelectItem:
 
     @staticmethod
     def key(column: StudyColumn, dialect: Dialect) -> SelectItem:
-        """A column of the study to group by: integers of any size are told apart."""
+        """Return a column of the study to group by, which distinguishes integers of any size."""
         return replace(
             SelectItem.of(column),
             fragment=column.exact(dialect),
@@ -85,14 +88,14 @@ class SelectItem:
 
 @dataclass(frozen=True, slots=True)
 class AggregateCheck:
-    """When an aggregate is computed anew from its values, and how."""
+    """When an aggregate has to be computed again from its values, and how."""
 
     values: SelectItem
     """The column whose values are aggregated."""
     guards: tuple[SelectItem, ...]
-    """Other aggregates that tell whether this one can be trusted."""
+    """Aggregates that show whether the result of the database can be trusted."""
     doubtful: Callable[..., bool]
-    """Asked with the aggregate and the guards."""
+    """Called with the aggregate and the guards; whether to compute it again."""
     exact: Callable[[Sequence[float]], float | None]
 
 
@@ -100,7 +103,7 @@ EMPTY_FRAGMENT = Fragment(())
 
 
 class StudySelect:
-    """Rows of a study that succeeded and meet a condition, to be asked in several ways."""
+    """The successful rows of a study that meet a condition, and the SELECTs over them."""
 
     def __init__(
         self,
@@ -113,7 +116,9 @@ class StudySelect:
         facts: bool = False,
         without: frozenset[str] = frozenset(),
     ) -> None:
-        """*facts*: whether *also* needs what every study has. *without*: digests to leave out."""
+        """*facts*: whether *also* uses columns that every study has. *without*: digests to leave
+        out.
+        """
         self.dialect = dialect
         self._every_status = every_status
         self.catalog = catalog
@@ -125,7 +130,7 @@ class StudySelect:
         self.condition = join_fragments(
             " AND ", [*conditions, *(condition for condition in (also, held) if condition.parts)]
         )
-        """What rows must meet, *also* included; no parts where all do."""
+        """The condition on rows, *also* included; empty if all rows meet it."""
 
     def _condition(self, where: Expression) -> Fragment:
         columns = self.catalog.columns
@@ -151,9 +156,9 @@ class StudySelect:
     ) -> Fragment:
         """SELECT *heads*, grouped by the first *group* of them.
 
-        *keys*, never NULL, end the *order*. *facts*: what every study has is needed, even if no
-        head says so. *source*: what has all of the larger view, to be asked in its place, for those
-        *among* its rows.
+        *keys*, never NULL, end the *order*. *facts*: columns that every study has are needed, even
+        if no head is one. *source*: a relation with all columns of the larger view, to use in its
+        place, for the rows *among* it.
         """
         listed = join_fragments(
             ", ", (sql("{} AS {}", h.fragment, verbatim(quote_name(h.name))) for h in heads)
@@ -171,15 +176,15 @@ class StudySelect:
         return join_fragments(" ", clauses)
 
     def count(self) -> Fragment:
-        """How many rows there are."""
+        """Return the statement that counts the rows."""
         return sql("SELECT count(*) {}", self._from(larger=False))
 
     def _from(
         self, *, larger: bool, source: str = "", among: Fragment = EMPTY_FRAGMENT
     ) -> Fragment:
-        """The smaller of the two views that has what is needed, and the condition.
+        """Return FROM with the smaller view that has all columns needed, and WHERE.
 
-        Unless the condition looks at the status itself, it concerns those that succeeded.
+        Unless the condition uses the status, only successful rows are selected.
         """
         catalog = self.catalog
         facts = {fact.name for fact in catalog.facts.values()}
@@ -192,7 +197,7 @@ class StudySelect:
 
     @property
     def whole_condition(self) -> Fragment:
-        """What rows of the larger view must meet: the condition, and that they succeeded."""
+        """The condition on rows of the larger view, success included."""
         status = self.catalog.facts["status"]
         if self._every_status or status.name in self._names:
             return self.condition
@@ -200,14 +205,14 @@ class StudySelect:
         return sql("{} AND {}", succeeded, self.condition) if self.condition.parts else succeeded
 
     def space_order(self) -> list[tuple[SelectItem, bool]]:
-        """The order of the space, in which no two experiments are equal, in any database."""
+        """Return the keys of a total order: that of the space, the same in any database."""
         # Index, repeat, digest and attempt together are unique: without a total order, LIMIT would
         # return different rows from one run of a statement to the next.
         facts = self.catalog.facts
         order = [
             (SelectItem.of(facts[fact]), False) for fact in ("index", "repeat", "digest", "attempt")
         ]
-        if self.dialect == "sqlite":  # an index beyond 63 bits is a text there
+        if self.dialect == "sqlite":  # an index beyond 63 bits is a text in SQLite
             digits = "CASE typeof({}) WHEN 'text' THEN length({}) ELSE 0 END"
             index = order[0][0].fragment
             order.insert(0, (SelectItem("", sql(digits, index, index), fact=True), False))
@@ -216,9 +221,9 @@ class StudySelect:
     def orders(
         self, order: Iterable[tuple[SelectItem, bool]], *, digits: bool = True
     ) -> Iterable[Fragment]:
-        """NULL and NaN come last; texts are ordered by their characters' numbers.
+        """Return ORDER BY: NULL and NaN last, texts by code points.
 
-        *digits*: integers of which SQL has the real next to them are ordered by their digits.
+        *digits*: integers that SQL holds as the nearest real are ordered by their digits.
         """
         for head, falling in order:
             by = head.fragment
@@ -233,9 +238,9 @@ class StudySelect:
                 yield sql("{} DESC", key) if falling != against else key
 
     def _by_digits(self, head: SelectItem) -> list[tuple[Fragment, bool]]:
-        """What integers are ordered by that have the same real next to them.
+        """Return the keys that order integers with the same nearest real.
 
-        Beside each, whether it falls as they rise.
+        With each key, whether it is descending for ascending integers.
         """
         digits = verbatim(DIGITS[self.dialect].replace("{key}", _text(head.wide)))
         if self.dialect == "postgresql":
@@ -256,7 +261,7 @@ def _text(key: str) -> str:
 
 
 def _without(digest: StudyColumn, digests: frozenset[str], dialect: Dialect) -> Fragment:
-    """The condition that leaves out these experiments; nothing if there are none."""
+    """Return the condition that leaves out these experiments; empty without any."""
     if not digests:
         return EMPTY_FRAGMENT
     listed = Fragment((BoundValue(json.dumps(sorted(digests))),))
@@ -270,7 +275,9 @@ def _without(digest: StudyColumn, digests: frozenset[str], dialect: Dialect) -> 
 def restore_rows(
     columns: Sequence[StudyColumn], rows: Iterable[tuple[Any, ...]]
 ) -> list[tuple[Any, ...]]:
-    """Rows as they were recorded: the last cell are the remarks, which know what SQL does not."""
+    """Return rows with the values as recorded: the remarks, the last cell, have what SQL cannot
+    hold.
+    """
     restored = []
     for *cells, remarks in rows:
         values = [column.value(cell) for column, cell in zip(columns, cells, strict=True)]
@@ -285,31 +292,32 @@ def restore_rows(
 
 
 class RowRemarks:
-    """What the remarks of a row say of its columns: the exact value, or why there is none."""
+    """The remarks of a row: for a column, the exact value, or why there is none."""
 
     def __init__(self, text: str | None) -> None:
         self._metrics = codec.remarks_on(text)
         self._parameters = codec.remarks_on_parameters(text)
 
     def on(self, column: StudyColumn) -> Any:
-        """The remark on a column; None if there is none."""
+        """Return the remark on a column; None if there is none."""
         if column.role == "fact":
             return None
         return (self._metrics if column.role == "metric" else self._parameters).get(column.name)
 
 
 WIDTH = 800
-"""Columns that are asked for at a time: far from the limits, for a column may have a few beside it,
-such as its count."""
+"""Columns selected at a time: far below the limits, because a column may come with a few others,
+such as its count.
+"""
 NAMED_ROWS = 10_000
-"""Rows that a statement names one by one at the most."""
+"""The most rows that a statement names one by one."""
 
 Element = TypeVar("Element")
 Rows = list[tuple[Any, ...]]
 
 
 def column_chunks(elements: Sequence[Element], width: int = WIDTH) -> Iterator[Sequence[Element]]:
-    """The *elements* in parts of at most *width*."""
+    """Return the *elements* in chunks of at most *width*."""
     for start in range(0, len(elements), width):
         yield elements[start : start + width]
 
@@ -349,7 +357,7 @@ def select_rows(
 
     if numbers is None and len(heads) <= WIDTH:
         return part(heads, order, limit)
-    # First the numbers of the rows in their order, then each chunk of columns for these.
+    # First the numbers of the rows in their order, then each chunk of columns for these rows.
     if numbers is None:
         numbers = [row[0] for row in part([number], order, limit)]
     among = EMPTY_FRAGMENT
@@ -412,27 +420,27 @@ def _named(number: SelectItem, numbers: Iterable[int]) -> Fragment:
 
 
 def extreme_number(reader: SnapshotReader, extreme: str, number: Fragment, source: Fragment) -> int:
-    """The least or the greatest number; the two at once would be looked for among all rows."""
+    """Return the least or the greatest number: asked for both at once, SQLite scans all rows."""
     ((number_found,),) = reader.rows(sql(f"SELECT {extreme}({{}}) {{}}", number, source))
     return int(number_found)
 
 
 def where_clause(condition: Fragment) -> Fragment:
-    """WHERE, if there is a condition."""
+    """Return the WHERE clause; empty without a condition."""
     return sql(" WHERE {}", condition) if condition.parts else EMPTY_FRAGMENT
 
 
 def with_limit(statement: Fragment, limit: int | None) -> Fragment:
-    """The first rows alone, if there is a limit."""
+    """Return *statement* with LIMIT, if there is a limit."""
     return statement if limit is None else sql(f"{{}} LIMIT {limit}", statement)
 
 
 def group_in_python(
     reader: SnapshotReader, statement: StudySelect, heads: Sequence[SelectItem], keys: int
 ) -> Rows:
-    """The *heads* for each combination of the first *keys* of them, computed from the rows.
+    """Return the *heads* for each combination of the first *keys* of them, from the rows.
 
-    For more keys than a database groups by.
+    It is for more keys than a database can group by.
     """
     values = {head.values.name: head.values for head in heads[keys:] if head.values}
     rows = select_rows(reader, statement, [*heads[:keys], *values.values()])
@@ -451,7 +459,7 @@ def group_in_python(
 
 
 def _computed(head: SelectItem, rows: Rows, place: int | None) -> Any:
-    """An aggregate; of values at a *place* those count that are numbers."""
+    """Return the aggregate of *rows*, or of the numbers at *place* in them."""
     assert head.compute is not None, "what is aggregated says how"
     if place is None or head.values is None:
         return head.compute(rows)
@@ -460,5 +468,5 @@ def _computed(head: SelectItem, rows: Rows, place: int | None) -> Any:
 
 
 def group_key(cells: Sequence[Any]) -> tuple[Any, ...]:
-    """A group's key that is found again: NaN is not equal to itself."""
+    """Return the key of a group as a key of a dict, in which NaN equals NaN."""
     return tuple("NaN" if cell != cell else cell for cell in cells)  # noqa: PLR0124 - NaN

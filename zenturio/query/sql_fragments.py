@@ -1,4 +1,4 @@
-"""Pieces of SQL whose values travel beside the text, and what the databases say differently."""
+"""SQL fragments with their bound values, and the differences between the databases' dialects."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Fragment:
     their digits as text, and NULL for all other values."""
 
     def bound(self, dialect: Dialect) -> tuple[str, list[Value]]:
-        """The text with marks, and the values that they stand for."""
+        """Return the text with placeholders, and their values."""
         parts = list(_flat(self.parts, guarded=True))
         values = [part.value for part in parts if isinstance(part, BoundValue)]
         if dialect == "sqlite":

@@ -1,7 +1,7 @@
 """One question for a table of a study, and the database's answers to it.
 
-Whoever asks for rows, groups, pages or columns of a study (``zen results``, frames, charts, the
-portal) says so in a `TableQuery`; `open_table` opens what answers it, all as of one moment.
+Each reader of rows, groups, pages or columns of a study (``zen results``, frames, charts, the
+portal) describes them by a `TableQuery`; `open_table` opens what answers it, all as of one moment.
 
 SQLite sorts all rows to return the first ones. A sample gives a bound that about the first hundred
 rows meet; only rows within the bound are sorted. Where it turns out too narrow, all rows are.
@@ -108,7 +108,7 @@ class TableQuery:
 
     @property
     def names(self) -> frozenset[str]:
-        """The columns that are asked for."""
+        """The requested columns."""
         sorts = (column.removeprefix("-") for column in self.sort)
         named = (*sorts, *self.columns, *self.by, *self.metrics)
         return frozenset((*(self.where.names if self.where else ()), *named))
@@ -203,7 +203,7 @@ class StudyTable:
         return verbatim(f"FROM ({rows}) AS {ROW}")
 
     def text(self, columns: Sequence[StudyColumn], limit: int | None = None) -> str:
-        """The query as somebody asks it of the study's view."""
+        """The query as SQL over the study's view."""
         order = [*self.order, *self.statement.space_order()]
         select = self.statement.select([SelectItem.of(column) for column in columns], order=order)
         text = select.plain(self.reader.dialect)

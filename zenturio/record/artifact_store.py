@@ -1,4 +1,4 @@
-"""The files of artifacts, named by their content.
+"""Content-addressed storage of artifacts.
 
 ``.zenturio/store/objects/ab/cdef…`` is the content whose SHA-256 begins with ``abcdef``, read-only
 and immutable. An attempt's files wait in ``store/incoming`` until the group of outcomes that they

@@ -100,7 +100,7 @@ def form_of(value: MetricValue | Value, *, holds_nan: bool) -> Form | None:
 
 
 def next_real(value: int) -> float:
-    """Return the real that stands for an integer of any size in SQL."""
+    """Return the real that represents an integer of any size in SQL."""
     # Rounding keeps the order, so SQL may sort by these reals; equal ones by the exact digits.
     try:
         return float(value)
@@ -247,7 +247,7 @@ def compact_json(written: JSON) -> str:
 
 
 def load_values(text: str | None) -> dict[str, Any]:
-    """Return the values in a JSON object that ``dump`` wrote."""
+    """Return the values in a JSON object written by ``dump``."""
     read = parse_object(text) if text else {}
     return {unescape(name): from_json(value) for name, value in read.items()}
 

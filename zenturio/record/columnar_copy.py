@@ -52,7 +52,7 @@ MOST_VALUES = 30_000
 ROWS_AT_ONCE = 1 << 14
 """Rows whose arrays fit the processor's cache, and are not handed back to the system each time."""
 UNUSED_SECONDS = 30 * 86_400.0
-"""After which the copy of a study that nobody asked for is removed."""
+"""Seconds after which an unused copy of a study is removed."""
 _FORMAT = 3
 _LARGEST_MANIFEST = 64_000_000
 _EXACT = 2**53
@@ -90,7 +90,7 @@ _TYPES: dict[Kind, set[type]] = {
 
 
 class NotInCopyError(Exception):
-    """The copy does not have what is asked for: the database does."""
+    """The copy lacks a requested column: the database does."""
 
 
 def row_parts(length: int, least: int = 0) -> Iterator[slice]:
@@ -158,7 +158,7 @@ class CopiedColumn:
     data: Array
     """Values, NaN where a real is NULL; or places in *values*, -1 where there is none."""
     values: tuple[Any, ...] | None
-    """What the codes stand for; none where the data are the values themselves."""
+    """The values of the codes; none where the data are the values themselves."""
     nulls: Array | None
     """Where an integer is NULL; none where none is."""
 
@@ -312,7 +312,7 @@ class ColumnarCopy:
 
 
 class StoredReals:
-    """The reals of a column of a copy, which are read each time they are asked for.
+    """The reals of a column of a copy, read from the file on each access.
 
     For ten million of them the system needs longer to provide 80 MB than to read a file again, a
     segment at a time.
@@ -506,7 +506,7 @@ def _own_folder(name: str) -> Path:
 
 
 def _manifest_in(folder: Path, shape: list[list[Any]]) -> _Manifest | None:
-    """What lies there already, of the same fields."""
+    """The existing copy, if it has the same fields."""
     path = folder / "manifest.json"
     try:
         manifest = _Manifest.read(path)
@@ -757,7 +757,7 @@ class _Copier:
         segment.parts, segment.arrays = parts, None
 
     def _remove_unused(self) -> None:
-        """Remove files that no manifest names, and copies of studies that nobody asks for."""
+        """Remove files that no manifest names, and unused copies of studies."""
         used = {segment.file for segment in self._manifest.segments}
         now = time.time()
         for path in self._folder.glob("*.columns"):

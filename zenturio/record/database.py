@@ -145,7 +145,7 @@ class DatabaseDialect(Protocol):
     location: str
     """Where it is, without a password."""
     mark: str
-    """What stands for a parameter in SQL."""
+    """The placeholder of a parameter in SQL."""
     row_lock: str
     """Suffix of a SELECT: keeps others from changing these rows until the transaction ends."""
     lease_lock: str
@@ -327,7 +327,7 @@ class Transaction:
         self.clock_offset = 0.0
         """Seconds by which the database's clock is ahead of ours, as far as that was measured."""
         self.after_commit: list[Callable[[], None]] = []
-        """What is to be done once the transaction is committed, and only then."""
+        """Actions to run only after the transaction is committed."""
 
     def insert(self, table: str, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         """New rows, the fastest way there is."""
@@ -408,7 +408,7 @@ class Transaction:
 
     @property
     def now(self) -> float:
-        """Seconds since 1970 by the database's clock, when it was asked first."""
+        """Seconds since 1970 by the database's clock, at the first call in the transaction."""
         if self._now is None:
             self._now = self.dialect.read_clock(self._cursor)
         return self._now

@@ -1,11 +1,11 @@
-"""Roles of a database on PostgreSQL: the one that only reads, and those of a team.
+"""Roles of a PostgreSQL database: the read-only role, and those of a team.
 
-A role that owns the tables can write to them, and what SQL takes off a session (SET ROLE, a
-read-only default) SQL can put back. So a person's own SQL runs as a role that has no right but to
-read: one that ``zen db grant`` made and whose password lies in the user's configuration folder, the
-one of ZENTURIO_SQL_URL, or the role that opened the database if this can only read, too.
+A role that owns the tables can write to them, and SQL can undo the limits of a session (SET ROLE, a
+read-only default). So SQL that users write runs as a role with no right but reading: one that
+``zen db grant`` made, with its password in the user's configuration folder, the one of
+ZENTURIO_SQL_URL, or the role that opened the database if that can only read.
 
-What a role can do is asked of the server each time: its name says nothing.
+The server is asked each time what the role may do; its name proves nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from zenturio.record.sql_names import LONGEST, literal, quoted
 
 VARIABLE = "ZENTURIO_SQL_URL"
 STATEMENT_SECONDS = 60
-"""The server's own limit for each statement of the role, whatever its client asks for."""
+"""The limit that the server sets for each statement of the role, whatever its client sets."""
 
 _HARMLESS = ("pg_read_all_data", "pg_read_all_settings", "pg_read_all_stats")
 """Roles of the server that a reader may be a member of."""
@@ -50,7 +50,7 @@ SELECT 'can write to the table ' || c.relname FROM pg_class c
         OR has_any_column_privilege(session_user, c.oid, 'INSERT, UPDATE'))
 LIMIT 1
 """
-"""What a role can do beyond reading; no row if nothing."""
+"""Selects what a role can do beyond reading; no row if nothing."""
 
 _IDENTITY = (
     "SELECT current_database(), current_schema(), session_user::text,"
@@ -69,7 +69,9 @@ _CREATORS = (
     " FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
     " WHERE c.relkind IN ('r', 'v') AND n.nspname IN (%s, %s)"
 )
-"""Who creates tables and views later: those who own them now. In a team these are groups."""
+"""The roles that will create tables and views later: the present owners. In a team these are
+groups.
+"""
 
 
 _UNREADABLE = (
@@ -81,19 +83,19 @@ _UNREADABLE = (
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What gives a role the right to read a repository."""
+    """The statements that let a role read a repository, and whether they were executed."""
 
     role: str
     statements: tuple[str, ...]
     done: bool
-    """Whether the statements were executed; else an administrator has to do so."""
+    """Whether the statements were executed; else an administrator has to execute them."""
     why: str = ""
-    """The error of the server, if they could not be."""
+    """The error of the server, if it refused them."""
 
 
 @dataclass(frozen=True, slots=True)
 class DatabaseLogin:
-    """Whose login it is, and where."""
+    """A login: user, server and database."""
 
     database: str
     schema: str
@@ -102,7 +104,7 @@ class DatabaseLogin:
 
     @property
     def role(self) -> str:
-        """A name that no other user's reader has, nor that of another database of this server."""
+        """The name of the read-only role, unique to this user and database on the server."""
         about = json.dumps([self.database, self.schema, self.user])
         short = hashlib.sha256(about.encode()).hexdigest()[:8]
         schema = re.sub(r"[^a-z0-9_]", "_", self.schema.lower())[:30]
@@ -116,7 +118,7 @@ class DatabaseLogin:
 def reader(database: Database) -> PostgreSQL:
     """Return the server of *database* with the login that may run SQL of users.
 
-    SafetyError where there is none that can only read. Whoever connects has to ask ``powers``.
+    SafetyError if no login can only read. The caller has to execute ``POWERS`` once connected.
     """
     kind, login = _server(database), current_login(database)
     if url := os.environ.get(VARIABLE):
@@ -133,7 +135,7 @@ def reader(database: Database) -> PostgreSQL:
 
 
 def check_powers(rows: Sequence[Sequence[Any]]) -> None:
-    """Raise SafetyError if the answer to ``POWERS`` names what a reader must not be able to do."""
+    """Raise SafetyError if the rows of ``POWERS`` name a right that a reader must not have."""
     if rows:
         raise SafetyError(
             f"SQL queries run in a read-only role of PostgreSQL, and this one {rows[0][0]}",
@@ -142,10 +144,10 @@ def check_powers(rows: Sequence[Sequence[Any]]) -> None:
 
 
 def grant_reading(database: Database, role: str, *, execute: bool) -> Grant:
-    """Let *role* read the repository, or make a role for the SQL of this user.
+    """Grant *role* read access to the repository, or create a role for the SQL of this user.
 
-    Without *execute* the statements are only returned. Where the server denies them nothing is
-    changed, and the grant says so.
+    Without *execute* the statements are only returned. If the server refuses one, nothing is
+    changed, and the `Grant` has its error.
     """
     login = current_login(database)
     name = role or login.role
@@ -167,7 +169,7 @@ def grant_reading(database: Database, role: str, *, execute: bool) -> Grant:
         database.write(lambda t: [t.sql(statement) for statement in statements])
     except RecordError as error:
         return Grant(name, tuple(statements), done=False, why=error.diagnostics[0].message)
-    # A grant by somebody who does not own a table is a warning of the server's, and no error.
+    # A GRANT by a role that does not own the table is only a warning of the server, not an error.
     unreadable = database.read(lambda t: t.sql(_UNREADABLE, (name,)))
     if unreadable:
         why = f"{name} may not read {unreadable[0][0]}, for {login.user} does not own it"
@@ -178,9 +180,9 @@ def grant_reading(database: Database, role: str, *, execute: bool) -> Grant:
 
 
 def connect(kind: PostgreSQL) -> Any:
-    """Return a connection of a reader's login; PlaceError if the server does not let it in."""
+    """Return a connection with a reader's login; PlaceError if the server refuses it."""
     try:
-        return kind.connect()  # not of a pool: whatever SQL does to the session ends with it
+        return kind.connect()  # not from a pool: what SQL changes in the session ends with it
     except Exception as error:
         if not (kind.lost(error) or kind.refuses(error)):
             raise
@@ -214,7 +216,7 @@ def _server(database: Database) -> PostgreSQL:
 
 
 def current_login(database: Database) -> DatabaseLogin:
-    """Return who is logged in to the server, and where; InputError for a file."""
+    """Return the login of *database* at its server; InputError for a file."""
     _server(database)
     ((name, schema, user, system),) = database.read(lambda t: t.sql(_IDENTITY))
     return DatabaseLogin(name, schema, user, int(system))
@@ -228,7 +230,7 @@ def _parsed(url: str) -> ServerURL:
 
 
 def _login(database: Database, role: str, password: str, *, exists: bool) -> list[str]:
-    """Return what makes *role*, or sets its password; the password itself is in no statement."""
+    """Return the statements that create *role* or set its password, which is hashed in them."""
     connection = database.connections.raw_connection()
     try:
         server: Any = connection.driver_connection
@@ -247,7 +249,7 @@ def _login(database: Database, role: str, password: str, *, exists: bool) -> lis
 
 
 def _reader_rights(database: Database, login: DatabaseLogin, role: str) -> list[str]:
-    """Return what lets *role* read the tables and the views that there are, and those to come."""
+    """Return the statements that let *role* read present and future tables and views."""
     views = study_views.schema_name(login.schema)
     ((has_views, creates),) = database.read(lambda t: t.sql(_VIEWS, (views,)))
     statements = [f"CREATE SCHEMA {quoted(views)}"] if creates and not has_views else []
@@ -267,7 +269,7 @@ def _reader_rights(database: Database, login: DatabaseLogin, role: str) -> list[
 
 
 def _stored_password(path: Path) -> str:
-    """Return the password in *path*; none if there is no such file of this user alone."""
+    """Return the password in *path*, a file that only this user may read; empty without one."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
@@ -301,16 +303,15 @@ def _new_password(login: DatabaseLogin) -> str:
     return password
 
 
-# A team on one database of PostgreSQL: who owns, administers, writes and reads
+# A team on one PostgreSQL database: owner, administrators, writers and readers
 #
-# A group role without a login owns the tables; its members administer. Another one,
-# ``OWNER_views``, owns the views for other programs, and may read what these show and nothing
-# else. Writers are members of that one alone: they bring views up to date by ``SET ROLE``, and can
-# neither change a table nor pass the row security of the queue, which says that a submission is of
-# who logged in.
+# A group role without a login owns the tables; its members are the administrators. Another group,
+# ``OWNER_views``, owns the views for other programs, and can read only what they show. Writers are
+# members of that group only: they update views by ``SET ROLE``, but can neither alter a table nor
+# bypass the row security of the queue, by which a submission belongs to the login that entered it.
 
 LOCK_TIMEOUT = "2s"
-"""How long a change of the tables waits for who reads them: writers wait behind it."""
+"""How long an ALTER waits for readers: writers queue behind it meanwhile."""
 _SHOWN_BY_VIEWS = (
     "results", "chunks", "studies", "machines", "hosts", "conditions", "copies", "attempts",
 )  # fmt: skip
@@ -320,15 +321,15 @@ _QUEUE = "submissions"
 
 @dataclass(frozen=True, slots=True)
 class Team:
-    """Who works on a database."""
+    """The roles of a team on a database."""
 
     owner: str = ""
-    """The group role that owns it; created if it is not there. Empty: the one of the database."""
+    """The group role that owns the database; created if missing. Empty: the present owner."""
     admins: tuple[str, ...] = ()
     writers: tuple[str, ...] = ()
     readers: tuple[str, ...] = ()
     is_private: bool | None = None
-    """Whether readers see neither recorded programs nor the queue; None leaves that as it is."""
+    """Whether recorded programs and the queue are hidden from readers; None changes nothing."""
 
     @property
     def views(self) -> str:
@@ -337,10 +338,11 @@ class Team:
 
 
 def grant_team(database: Database, team: Team, *, execute: bool = True) -> Grant:
-    """Let *team* work on a database; roles that have rights already keep them.
+    """Grant *team* its rights on a database; roles keep rights that they have already.
 
-    Without *execute* the statements are only returned. Where the server denies them nothing is
-    changed, and the grant says so. InputError if no owner is named and the database has no team.
+    Without *execute* the statements are only returned. If the server refuses one, nothing is
+    changed, and the `Grant` has its error. InputError if no owner is named and the database has no
+    team.
     """
     login = current_login(database)
     team = database.read(lambda t: _completed(t, login.schema, team))
@@ -360,7 +362,7 @@ def grant_team(database: Database, team: Team, *, execute: bool = True) -> Grant
 
 
 def _completed(t: Transaction, schema: str, team: Team) -> Team:
-    """Return *team* with what the database knows of the team that it has."""
+    """Return *team* completed by the owner and the settings that the database has now."""
     owner, is_private = team.owner, team.is_private
     if not owner:
         rows = t.sql(
@@ -378,7 +380,7 @@ def _completed(t: Transaction, schema: str, team: Team) -> Team:
 
 
 def _statements(t: Transaction, login: DatabaseLogin, team: Team) -> Iterator[str]:
-    """Yield what is to be executed, of what changes a table only what has not been done."""
+    """Yield the statements to execute; those that alter a table only if still needed."""
     _check_roles(t, team)
     views_schema = study_views.schema_name(login.schema)
     owner, views, schema = quoted(team.owner), quoted(team.views), quoted(login.schema)
@@ -386,7 +388,7 @@ def _statements(t: Transaction, login: DatabaseLogin, team: Team) -> Iterator[st
     for role in (team.owner, team.views):
         if not _exists(t, role):
             yield f"CREATE ROLE {quoted(role)} NOLOGIN"
-    # Who is no superuser can hand tables over only to a role that they are a member of.
+    # Only a superuser can transfer tables to a role without being a member of it.
     members = dict.fromkeys((login.user, *team.admins))
     yield f"GRANT {owner}, {views} TO {', '.join(map(quoted, members))}"
     yield f"GRANT {views} TO {owner}"
@@ -409,10 +411,11 @@ def _check_roles(t: Transaction, team: Team) -> None:
         if not _exists(t, role):
             hint = f"CREATE ROLE {quoted(role)} LOGIN, or createuser {role}"
             raise InputError(f"there is no role {role!r}", hint=hint)
-    both = {*team.writers, *team.admins}.intersection(team.readers)
-    if both:
+    conflicting = {*team.writers, *team.admins}.intersection(team.readers)
+    if conflicting:
         raise InputError(
-            f"{', '.join(sorted(both))} cannot be a reader and also a writer or an administrator"
+            f"{', '.join(sorted(conflicting))} cannot be a reader and also a writer or an"
+            " administrator"
         )
 
 
@@ -421,7 +424,7 @@ def _exists(t: Transaction, role: str) -> bool:
 
 
 def _ownership(t: Transaction, schema: str, kind: str, role: str) -> Iterator[str]:
-    """Hand over tables (``r``) or views (``v``); their sequences go with them."""
+    """Yield statements that transfer tables (``r``) or views (``v``) with their sequences."""
     rows = t.sql(
         "SELECT relname FROM pg_class WHERE relnamespace = to_regnamespace(quote_ident(%s))"
         " AND relkind = %s AND pg_get_userbyid(relowner) <> %s ORDER BY relname",
@@ -433,7 +436,7 @@ def _ownership(t: Transaction, schema: str, kind: str, role: str) -> Iterator[st
 
 
 def _team_rights(schema: str, views_schema: str, team: Team) -> Iterator[str]:
-    """Yield the rights upon the tables and views that there are, and those to come."""
+    """Yield the grants on present and future tables and views."""
     tables, shown = f"SCHEMA {quoted(schema)}", f"SCHEMA {quoted(views_schema)}"
     of_owner = f"ALTER DEFAULT PRIVILEGES FOR ROLE {quoted(team.owner)} IN {tables}"
     of_views = f"ALTER DEFAULT PRIVILEGES FOR ROLE {quoted(team.views)} IN {shown}"
@@ -458,13 +461,13 @@ def _team_rights(schema: str, views_schema: str, team: Team) -> Iterator[str]:
 
 
 def _row_security(t: Transaction, schema: str, team: Team) -> Iterator[str]:
-    """Yield who sees and changes which rows: a submission is of who logged in."""
+    """Yield the policies of row security: a submission belongs to the login that entered it."""
     # SET ROLE does not change session_user.
     admin = f"pg_has_role(session_user, {literal(team.owner)}, 'MEMBER')"
     own = f"person = session_user OR {admin}"
     member = f"pg_has_role(session_user, {literal(team.views)}, 'MEMBER')"
     visible = member if team.is_private else "true"
-    wanted = {
+    policies_by_table = {
         _QUEUE: {
             "read": f"FOR SELECT USING ({visible})",
             "add": f"FOR INSERT WITH CHECK ({own})",
@@ -473,9 +476,10 @@ def _row_security(t: Transaction, schema: str, team: Team) -> Iterator[str]:
     }
     if team.is_private:
         private = {"read": f"FOR SELECT USING ({visible})", "write": f"FOR ALL USING ({member})"}
-        wanted |= dict.fromkeys(_PRIVATE, private)
+        policies_by_table |= dict.fromkeys(_PRIVATE, private)
     for table in (_QUEUE, *_PRIVATE):
-        policies = {_policy_name(word, text): text for word, text in wanted.get(table, {}).items()}
+        texts = policies_by_table.get(table, {})
+        policies = {_policy_name(word, text): text for word, text in texts.items()}
         name = f"{quoted(schema)}.{table}"
         present = {
             policy
@@ -495,5 +499,5 @@ def _row_security(t: Transaction, schema: str, team: Team) -> Iterator[str]:
 
 
 def _policy_name(word: str, text: str) -> str:
-    """Return a name that says what the policy is, so that one that is there is not made again."""
+    """Return a name that depends on the text of a policy, so that an existing one is kept."""
     return f"zenturio_{word}_{hashlib.sha256(text.encode()).hexdigest()[:8]}"

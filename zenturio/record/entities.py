@@ -1,4 +1,6 @@
-"""The plain values that repositories take and return, and the identity of a driver's process."""
+"""Plain values that repositories take and return: studies, experiments, attempts, leases, rounds,
+submissions, and the identity of a driver's process.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,7 @@ class DriverProcess:
     born: str
     """Boot, process namespace and start time: with the pid, one process only."""
     token: str = field(default_factory=lambda: secrets.token_hex(8))
-    """Tells two drivers in one process apart; a driver that asks again is recognised by it."""
+    """Distinguishes two drivers in one process; identifies a driver that acquires again."""
 
     @staticmethod
     def current() -> DriverProcess:
@@ -52,10 +54,10 @@ class DriverProcess:
         return DriverProcess(socket.gethostname(), pid, process_birth(pid) or "")
 
     def has_exited(self) -> bool:
-        """Return whether the process has certainly exited; false where this host cannot tell.
+        """Return whether the process has certainly exited; false if this host cannot tell.
 
-        A boot or a process namespace that is not ours may be another machine of the same name,
-        so its drivers are believed until their lease runs out.
+        A different boot or process namespace may be another machine of the same name, so its
+        drivers are presumed alive until their lease expires.
         """
         if self.host != socket.gethostname() or not self.born.startswith(realm()):
             return False
@@ -80,13 +82,13 @@ AttemptState = Literal[
 
 
 PAIRED = "paired"
-"""The note of a study of versions that ran beside each other: which, and in how many blocks."""
+"""Key of the note of a study of versions that ran in blocks: which ones, and how many blocks."""
 PAIRED_ROUND = "paired round"
-"""The kind of events that say that the measurement of a round of such a study suffices."""
+"""The kind of events that note that a round of such a study has enough measurements."""
 BUDGET_SPENT = ", the budget is spent"
-"""What the text of such an event ends with where time ended the round."""
+"""The end of the text of such an event if the round ran out of time."""
 SPACES = "spaces"
-"""The note of a definition with the fingerprints of all spaces that the study was run with."""
+"""Key of the note with the fingerprints of all spaces that the study was run with."""
 SEED_KIND = "seed"
 """The kind of a value that differs between repeats of a point: stored as a parameter."""
 
@@ -99,16 +101,19 @@ class Field:
     type: Type | None = None
     unit: str = ""
     kind: str = ""
-    """Of a parameter: where it goes (``substitute``, ``assign``, ``env``, ``param``), or SEED."""
+    """Of a parameter: how its value is passed (``substitute``, ``assign``, ``env``, ``param``), or
+    SEED.
+    """
     how: str = ""
-    """Of a metric: what measures it, as written. Where two studies share an experiment, they
-    share the metrics that agree in name and in this."""
+    """Of a metric: what measures it, as written. Studies that share an experiment share the metrics
+    with the same name and source.
+    """
     exact: bool = field(default=False, kw_only=True)
     """Of a metric: whether it has the same value on every kind of machine."""
 
 
 ALWAYS = "always"
-"""How the metrics are measured that every study has."""
+"""The source of the metrics that every study has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +123,9 @@ class StudyDefinition:
     parameters: tuple[Field, ...] = ()
     metrics: tuple[Field, ...] = ()
     goals: tuple[Any, ...] = ()
-    """Anything JSON."""
+    """Any JSON value."""
     provenance: Mapping[str, Any] = field(default_factory=dict)
-    """Anything JSON."""
+    """Any JSON value."""
     sources: Mapping[str, bytes] = field(default_factory=dict)
     """The annotated files by their path."""
     notes: Mapping[str, Any] = field(default_factory=dict)
@@ -137,9 +142,9 @@ class StudyInfo:
     view_all: str
     """The SQL view of all its experiments."""
     created: float
-    """Seconds since 1970, UTC, by the database's clock."""
+    """Seconds since 1970 (UTC), by the clock of the database."""
     version: int = 1
-    """NAME@VERSION means it, whatever becomes of its name."""
+    """NAME@VERSION names this version even if the study is renamed or archived."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,17 +159,17 @@ class Lease:
     until: float
     seconds: float
     born: str = ""
-    """Tells the process from others with the same pid: see `DriverProcess`."""
+    """Distinguishes the process from others with the same pid: see `DriverProcess`."""
     order_seed: str = field(default="", compare=False)
-    """Of the newest round, where acquiring the lease has read it."""
+    """Seed of the newest round, if it was read when the lease was acquired."""
 
     def driver_has_exited(self) -> bool:
-        """Return whether the process of that driver has certainly ended."""
+        """Return whether the process of that driver has certainly exited."""
         return DriverProcess(self.host, self.pid, self.born).has_exited()
 
 
 class RecordKey(NamedTuple):
-    """Where a record stands in the order of its study."""
+    """The position of a record in the order of its study."""
 
     number: int
     """The point's index in the space."""
@@ -175,18 +180,18 @@ class RecordKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ExperimentRecord:
-    """One experiment of a study: what it was, how it stands, and what came out."""
+    """One experiment of a study: its parameters, state and outcome."""
 
     key: RecordKey
     digest: str
     state: ExperimentState
     values: Mapping[str, Value]
     outcome: Outcome | None
-    """Without logs and artifacts; none while there is none."""
+    """Without logs and artifacts; None before there is one."""
     round: int = 1
     """The round that measured it."""
     newest: bool = True
-    """Whether no later round measured it on this kind of machine."""
+    """Whether it is the newest result on this kind of machine."""
 
     @property
     def index(self) -> int:
@@ -204,17 +209,17 @@ class MeasurementRound:
     number: int
     began: float
     person: str = ""
-    """Who began it."""
+    """The user who began it."""
     reason: str = ""
     is_open: bool = False
-    """Whether it was begun to measure again, and not all of that has ended."""
+    """Whether the round was begun to measure again, and is not complete."""
     seed: str = ""
-    """Of the order in which its experiments run; empty before a run drew one."""
+    """The seed of the order in which its experiments run; empty before a run drew one."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResultCount:
-    """How many results of a study have a kind of machine, a round and a status."""
+    """The number of results of a study with a kind of machine, a round and a status."""
 
     machine: MachineKind | None
     round: int
@@ -226,13 +231,13 @@ class CachedResults(NamedTuple):
     """Which of some experiments have a result."""
 
     digests: frozenset[str]
-    """Of those that are not to be run again."""
+    """Experiments that need not run again."""
     elsewhere: Mapping[str, MachineKind]
-    """By the digests of others: another kind of machine, of which they have results."""
+    """By digest, for the other experiments: another kind of machine that has a result."""
 
 
 class PlacedRun(NamedTuple):
-    """A result's place in the order of its run: see `experiment.RunPosition`."""
+    """A result's position in the order of its run: see `experiment.RunPosition`."""
 
     round: int
     machine: MachineKind | None
@@ -243,7 +248,7 @@ class PlacedRun(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StudyStanding:
-    """What is recorded of a study, but for its experiments."""
+    """What is recorded of a study, without its experiments."""
 
     info: StudyInfo
     counts: Mapping[ExperimentState, int]
@@ -255,7 +260,7 @@ class StudyStanding:
     sources: Mapping[str, str]
     """The SHA-256 of each file of that definition, by path."""
     last_event: float
-    """When something happened to it last: its creation, if nothing did since."""
+    """The time of its last change; of its creation, if it has not changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,14 +270,14 @@ class AttemptRecord:
     number: int
     state: AttemptState
     driver: int
-    """The number of the lease under which it was made."""
+    """The number of the lease that its driver held."""
     host: str = ""
     started: float = 0.0
     ended: float | None = None
     cause: str = ""
     exit: int | None = None
     metrics: Mapping[str, MetricValue] = field(default_factory=dict)
-    """Its metrics, unless it is the accepted one: those are the experiment's."""
+    """Its metrics; empty for the accepted attempt, whose metrics are the experiment's."""
     machine: MachineKind | None = None
     """The kind of machine that it ran on, if the executor reported it."""
     host_details: HostDetails | None = None
@@ -289,11 +294,11 @@ class EquatedResult:
     person: str
     at: float
     digest: str = ""
-    """Of the experiment that was run; empty if it was removed since."""
+    """Digest of the experiment that was run; empty if it was removed since."""
 
 
 REDACTION_EVENT = "redacted"
-"""The kind of events that tell that a secret was removed from a record."""
+"""The kind of events that note that a secret was removed from a record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,17 +330,17 @@ class StudySubmission:
 
     number: int
     token: str
-    """Chosen by the submitter: the same token again is the same submission."""
+    """Chosen by the submitter: a submission with the same token is the same one."""
     user: str
     study: str
     request: Mapping[str, Any]
-    """What to run, and how, as JSON."""
+    """The study request, as JSON."""
     submitted: float
     turn: SubmissionState = "waiting"
     begun: float | None = None
     ended: float | None = None
     cause: str = ""
-    """Why it ended as it did, in words."""
+    """Why it ended, as a message."""
     progress: Mapping[str, Any] = field(default_factory=dict)
     """Its progress, as the service last reported it, as JSON."""
     verified: bool = False
@@ -348,15 +353,15 @@ class StudyDeletion:
 
     study: str
     experiments: int
-    """That no other study has."""
+    """Experiments that only this study has."""
     shared: int
-    """That other studies have too: these keep them."""
+    """Experiments that other studies have too; these keep them."""
     attempts: int
     log_bytes: int
     artifacts: tuple[str, ...]
-    """The files of artifacts that nothing else needs."""
+    """Files of artifacts that nothing else uses."""
     foreign: tuple[str, ...] = ()
-    """Those among them that are not in the project, and stay."""
+    """Those of the files that are outside the project, and are kept."""
 
 
 # Rounds and kinds of machine: the filter of result rows by them
@@ -367,10 +372,10 @@ RoundChoice = int | Literal["newest", "all"]
 
 @dataclass(frozen=True, slots=True)
 class RowChoice:
-    """A user's choice among the results of an experiment."""
+    """A user's choice of results: by round, kind of machine, or both."""
 
     machine: str = ""
-    """A kind of machine, or a part of its label that no other kind has; every kind, if empty."""
+    """A kind of machine, or an unambiguous part of its label; empty: every kind."""
     round: RoundChoice = "newest"
 
     def holds(self, record: ExperimentRecord) -> bool:
@@ -386,15 +391,15 @@ NEWEST = RowChoice()
 
 @dataclass(frozen=True, slots=True)
 class RowFilter:
-    """The same as a database has it."""
+    """A `RowChoice` in terms of the database, with the number of the kind of machine."""
 
     machine: int | None = None
-    """The number of a kind of machine; every kind, if none is named."""
+    """The number of a kind of machine; None: every kind."""
     round: RoundChoice = "newest"
 
     @property
     def conditions(self) -> str:
-        """What a row ``e`` has to meet, each condition behind AND."""
+        """The conditions on a row ``e``, each preceded by AND."""
         machine_condition = "" if self.machine is None else f" AND e.machine = {int(self.machine)}"
         if self.round == "newest":
             return f"{machine_condition} AND e.newest = 1"
@@ -406,7 +411,7 @@ class RowFilter:
 
 
 def read_round(text: str) -> RoundChoice:
-    """Return what ``--round`` says: nothing, a number, or all."""
+    """Return the round in the text of ``--round``: none, a number, or all."""
     word = text.strip().lower()
     if word in ("", "newest"):
         return "newest"
@@ -418,13 +423,13 @@ def read_round(text: str) -> RoundChoice:
 
 
 def label_of(record: ExperimentRecord) -> str:
-    """Return the kind of machine that measured a result, in words."""
+    """Return the label of the kind of machine that measured a result."""
     machine = record.outcome.machine if record.outcome else None
     return machine.label if machine else UNKNOWN_KIND
 
 
 def machine_named(text: str, labels: Collection[str]) -> str:
-    """Return the one of *labels* that is, or contains, *text*; InputError if none or several do."""
+    """Return the one of *labels* that equals or contains *text*; InputError unless one does."""
     if text in labels:
         return text
     matches = [label for label in sorted(labels) if text.casefold() in label.casefold()]
@@ -441,7 +446,7 @@ def machine_named(text: str, labels: Collection[str]) -> str:
 
 
 def check_round(choice: RoundChoice, measured: Collection[int]) -> None:
-    """Raise InputError where *choice* is a round without results, and others have some."""
+    """Raise InputError if the chosen round has no results, but others have."""
     if isinstance(choice, int) and measured and choice not in measured:
         raise InputError(
             f"round {choice} has no results",
@@ -450,7 +455,7 @@ def check_round(choice: RoundChoice, measured: Collection[int]) -> None:
 
 
 def round_notes(counts: Mapping[int, int]) -> tuple[str, ...]:
-    """Return the note on an answer that has results of several rounds."""
+    """Return the note for results of several rounds."""
     if len(counts) < 2:
         return ()
     named = "; ".join(f"{number} ({count:,})" for number, count in sorted(counts.items()))
@@ -466,19 +471,19 @@ class ColumnPage:
 
     states: Sequence[ExperimentState]
     machines: Sequence[int]
-    """The numbers of their kinds of machine."""
+    """The number of the kind of machine of each result."""
     rounds: Sequence[int]
     parameters: Mapping[str, Sequence[Value]]
-    """Of the fields that were asked for those that the study has."""
+    """The requested fields, as far as the study has them."""
     metrics: Mapping[str, Sequence[MetricValue | None]]
-    """Likewise; None where a metric was not measured."""
+    """Likewise; None for a metric that was not measured."""
     kinds: Mapping[int, MachineKind]
-    """The kinds of machine by their numbers; unknown ones are not among them."""
+    """The kinds of machine by number, without unknown ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnRequest:
-    """What is asked of the results of a study."""
+    """The fields, states and rows to read from the results of a study."""
 
     parameters: Collection[str]
     metrics: Collection[str]
@@ -487,44 +492,44 @@ class ColumnRequest:
     without: Collection[str] = ()
     """Digests of experiments to leave out."""
     only: Collection[int] | None = None
-    """Numbers of the rows that are read; all, if none are named."""
+    """Numbers of the rows to read; None: all rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyedResults:
-    """Results of one program, which the keys of their points name: see `experiment.identity`."""
+    """Results of one program, identified by the keys of their points: see `experiment.identity`."""
 
     keys: tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]
     """The halves of the keys, as unsigned integers."""
     ranks: np.ndarray[Any, Any]
-    """Of several results with one key the one with the highest rank counts."""
+    """Of several results with one key, the one with the highest rank counts."""
     started: np.ndarray[Any, Any]
     causes: np.ndarray[Any, Any]
-    """Numbers of `cause_texts`; 0 where it succeeded."""
+    """Indices into `cause_texts`; 0 for a success."""
     cause_texts: Sequence[str]
     parameters: Mapping[str, Sequence[Value]]
-    """Of the fields that were asked for those that the study has."""
+    """The requested fields, as far as the study has them."""
     metrics: Mapping[str, Sequence[MetricValue | None]]
 
     def __len__(self) -> int:
         return len(self.ranks)
 
 
-# Rules of acceptance, the same in every repository: which outcome counts, and for whom
+# Rules of acceptance, the same in every repository: which outcomes are recorded and reused
 
 MOST_METRICS = 10_000
-"""Metrics of a run that are kept at the most; the rest is counted."""
+"""The most metrics of a run that are kept; further ones are counted."""
 NOT_KEPT = "metrics_not_kept"
-"""The metric that says how many were too many."""
+"""The metric with the number of metrics that were not kept."""
 MOST_VALUES = 1_000_000
-"""Values of a series that are kept at the most; a longer one is missing, and says why."""
+"""The most values of a series that are kept; a longer series is missing, with the reason."""
 
 
 def replaces_attempt(past: AttemptState | None) -> bool:
     """Return whether a late outcome replaces its attempt, whose state is *past* (None: not stored).
 
-    A stale attempt has no outcome yet. Any other one was recorded: this is the same call, made
-    again by a driver that did not hear the answer.
+    A stale attempt has no outcome yet. Any other state means that the outcome was recorded, and the
+    driver repeats the call because it did not receive the reply.
     """
     return past is None or past == "stale"
 
@@ -533,15 +538,16 @@ Rank = tuple[bool, int, int]
 
 
 def result_rank(status: str, attempt: int, number: int) -> Rank:
-    """Return the sort key of the results of an experiment: the first one is given to others.
+    """Return the sort key of the results of an experiment: other studies reuse the first.
 
-    The oldest that is ok; if none is, the last attempt: who sets that one aside has refused all.
+    That is the oldest one that is ok; if none is, the last attempt: a user who rejects that one
+    (``--only failed``) rejects all.
     """
     return (False, 0, number) if status in SUCCEEDED else (True, -attempt, number)
 
 
 def machine_counts(machine: MachineKind | None, kinds: Kinds) -> bool:
-    """Return whether a result of *machine* stands for one of *kinds*; of any, if that is none."""
+    """Return whether a result of *machine* is valid for *kinds*; yes if one of them is None."""
     return kinds is None or machine is None or machine in kinds
 
 
@@ -551,11 +557,11 @@ def is_of(machine: MachineKind | None, kinds: Kinds) -> bool:
 
 
 def match_remeasured(again: Sequence[Outcome], recorded: Sequence[Outcome]) -> dict[int, Outcome]:
-    """Return what replaces which of the *recorded*, by their places in the sequence.
+    """Return the new outcomes by the positions of those in *recorded* that they replace.
 
-    Where an experiment has results of several kinds of machine, the attempt says which is meant.
+    If an experiment has results of several kinds of machine, the attempt identifies the one.
     """
-    # Mostly an experiment has one result, and then the attempt need not agree.
+    # Usually an experiment has one result, and then the attempt need not agree.
     newest = {outcome.digest: outcome for outcome in again}
     exact = {(outcome.digest, outcome.attempt): outcome for outcome in again}
     count = Counter(outcome.digest for outcome in recorded)
@@ -571,9 +577,9 @@ def match_remeasured(again: Sequence[Outcome], recorded: Sequence[Outcome]) -> d
 
 
 def limit_metrics(outcome: Outcome) -> Outcome:
-    """Return *outcome* with as many metrics as are kept; one of them says how many were not.
+    """Return *outcome* with the metrics that are kept, and the number of the others.
 
-    A series with too many values is missing: a part of it would pass for the whole.
+    A series with too many values is missing: a part of it could be taken for the whole.
     """
     long = {
         name: Missing(
@@ -584,7 +590,7 @@ def limit_metrics(outcome: Outcome) -> Outcome:
     }
     if long:
         outcome = replace(outcome, metrics={**outcome.metrics, **long})
-    # One of those that are kept is the remark itself.
+    # The metric with the number of others takes one place.
     dropped = len(outcome.metrics) - MOST_METRICS
     if dropped <= 0:
         return outcome
@@ -594,16 +600,16 @@ def limit_metrics(outcome: Outcome) -> Outcome:
 
 
 MetricSources = Mapping[str, str]
-"""The metrics of a study, and what measures each, as written."""
+"""The source of each metric of a study, as written."""
 
 
 def shared_metrics(
     metrics: Mapping[str, MetricValue], source: str, theirs: MetricSources, ours: MetricSources
 ) -> dict[str, MetricValue]:
-    """Return *metrics* as study *source* measured them, as far as we would have measured the same.
+    """Return *metrics* that study *source* measured, for a study with the metrics *ours*.
 
-    A metric that nobody declared (the program reported it) comes along; one that we measure in
-    a way of our own is missing, and says why.
+    A metric that no study declared (the program reported it) is included; one that *ours* measures
+    in a different way is missing, with the reason.
     """
     shared = {
         name: measure

@@ -173,7 +173,7 @@ def _insert_lease(transaction: Transaction, values: Sequence[Any], *, alone: boo
 
 
 def person() -> str:
-    """Return the name of the user who runs this process, as it is stored."""
+    """Return the name of this process's user as it is stored."""
     return codec.escape(trust.user_name(os.getuid()))
 
 
@@ -566,7 +566,7 @@ def usable_results(
     kinds: Kinds = None,
     round_: int | None = None,
 ) -> list[ResultSummary]:
-    """Return those of *results* that stand for their experiment in the version of *context*.
+    """Return those of *results* that represent their experiment in the version of *context*.
 
     They count as cached there, and nobody is granted a claim on the experiment. They are: the
     version's own; those of other versions that are ok; and those that are not, unless this

@@ -74,8 +74,8 @@ def check_repository(
 ) -> tuple[Diagnostic, ...]:
     """Return everything that is wrong with the repository and with the files of its artifacts.
 
-    With *contents* these are read, and their hashes verified. Nothing is changed. *step* is told
-    how much of how much of the database was checked.
+    With *contents* these are read, and their hashes verified. Nothing is changed. *step* is called
+    with the checked and the total size of the database.
     """
     kind = _existing(url)
     try:
@@ -441,7 +441,7 @@ def rotate(
 ) -> Rotation:
     """Copy the repository into the folder of backups; the newest *keep* copies stay there, or all.
 
-    *step* is told as by `backup`. Old copies are removed only after the new one is whole.
+    *step* is called as by `backup`. Old copies are removed only after the new one is whole.
     """
     if keep is not None and keep < 1:
         raise InputError(f"cannot keep {keep} copies", hint="keep at least one")

@@ -234,7 +234,7 @@ class Migration:
     def _restart_numbers(self, transaction: Transaction) -> None:
         """An accepted attempt keeps its experiment's number; others get new ones behind these.
 
-        What draws numbers by itself goes on behind those that were written.
+        Restart sequences after the highest numbers written.
         """
         ((last,),) = self._older.sql("SELECT coalesce(max(id), 0) FROM experiments")
         if transaction.dialect.name == "sqlite":
@@ -285,7 +285,7 @@ class Migration:
     def _compare(
         self, context: StudyTransaction, study: OldStudy, new: Sequence[NewResult]
     ) -> None:
-        """Raise RecordError unless what was written reads as what was there before."""
+        """Raise RecordError unless the written rows equal the original ones."""
         numbers = [row.number for row in new]
         results = result_rows.read_results(
             context.transaction, context.layout, "", among=("e.id", numbers)

@@ -201,7 +201,7 @@ def _accept(context: StudyTransaction, lease: int, pairs: Sequence[_Pair]) -> No
 
 
 def _set_aside(context: StudyTransaction, lease: int, pairs: Sequence[_Pair]) -> None:
-    """Store attempts that are to be retried: their experiments may be claimed again."""
+    """Store attempts that will be retried: their experiments may be claimed again."""
     attempts = [
         UnacceptedAttempt(
             c.id, c.position, c.repeat, c.point, c.round, outcome, lease, outcome.status

@@ -5,7 +5,7 @@
 3. The objects that have it are removed, unless another database still needs them.
 4. SQLite writes its file anew: what was overwritten would stand in free pages and in the log.
 
-Killed at any moment, the same call goes on: what it finds is what is still there.
+If it is killed at any moment, the same call resumes it: what it finds is what is still there.
 """
 
 from __future__ import annotations

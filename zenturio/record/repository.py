@@ -59,7 +59,7 @@ class Repository(Protocol):
 
     An experiment is known by its digest, whichever study brought it: what one study has run, no
     other one runs again. Each study has a row of its own for it, with the metrics as that study
-    reads them. What nobody has tried has no row.
+    reads them. An experiment without an attempt has no row.
 
     A call that returned is committed. Each call is one transaction, so whoever wants group commit
     hands over groups: a call with fifty outcomes costs little more than a call with one.
@@ -84,7 +84,7 @@ class Repository(Protocol):
         ...
 
     def archive(self, study: StudyInfo) -> StudyInfo | None:
-        """Take its name from *study*, which goes on as NAME@NUMBER, the number of its version.
+        """Archive *study*: from now on its version is named NAME@NUMBER.
 
         None if the name has gone to another study since; ConflictError while it has a driver.
         """
@@ -150,7 +150,7 @@ class Repository(Protocol):
         ...
 
     def begin_round(self, study: str, reason: str = "") -> int:
-        """Return the round in which what has results is to be measured again.
+        """Return the round in which experiments with results are measured again.
 
         It is the one that somebody began and that has not ended; else a new one begins. All that
         *study* measures from now on belongs to it.
@@ -359,7 +359,7 @@ class Repository(Protocol):
         ...
 
     def column_pages(self, study: str, request: ColumnRequest) -> Iterator[ColumnPage]:
-        """Yield what *request* asks of the results of *study*, in the order of ``records``.
+        """Yield the results of *study* that *request* selects, in the order of ``records``.
 
         Each page is as of its own moment.
         """

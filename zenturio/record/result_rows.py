@@ -271,7 +271,7 @@ FIRST_ROUND = 1
 
 
 class CounterChanges:
-    """Changes of the counters, gathered while a transaction goes on."""
+    """Changes of the counters, collected during a transaction."""
 
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction
@@ -310,7 +310,7 @@ _HEADS = 16
 
 
 class NewResult(NamedTuple):
-    """A result that is to be written."""
+    """A result to write."""
 
     number: int
     position: Any

@@ -197,7 +197,7 @@ machines = Table(
     # Whether it is only supposed: rows of before are their driver's kind.
     _needed("assumed", SmallInteger()),
 )
-"""Kinds of machine; 0 stands for an unknown one."""
+"""Kinds of machine; 0 means an unknown one."""
 
 hosts = Table(
     "hosts",
@@ -252,7 +252,9 @@ claims = Table(
     Index("claims_lease", "lease"),
     sqlite_autoincrement=True,  # a number that went is not drawn again
 )
-"""Who is at which experiment. A number that was drawn here is that of the attempt for ever."""
+"""Which driver holds a claim on which experiment. A number that was drawn here is that of the
+attempt for ever.
+"""
 
 results = Table(
     "results",

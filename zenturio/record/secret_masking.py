@@ -34,7 +34,7 @@ _ESCAPED = "base64:"
 
 
 class Secret:
-    """What has to go, in all its spellings: as it is, and as JSON, shells or addresses have it."""
+    """A secret in all its encodings: plain, and as escaped in JSON, shells and URLs."""
 
     def __init__(self, text: str) -> None:
         """Raise InputError if *text* is too short to be told from others, or cannot be stored."""

@@ -212,7 +212,7 @@ def with_parts(text: str, parts: Sequence[str]) -> str:
 
 
 def plain_name(token: re.Match[str]) -> str:
-    """Return the name that a token stands for."""
+    """Return the name in a token."""
     text = token[0]
     if token["bare"]:
         return text

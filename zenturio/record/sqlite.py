@@ -35,7 +35,7 @@ _GUARDS = (
     "PRAGMA cell_size_check = ON",
 )
 _DURABLE = "PRAGMA synchronous = FULL"
-"""A commit that was told of is on the disk."""
+"""A confirmed commit is on the disk."""
 _LONGEST_LIST = 2048
 _KEYS = [f"key_{i}" for i in range(_LONGEST_LIST)]
 

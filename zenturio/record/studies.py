@@ -1,9 +1,8 @@
 """Rows of studies: names, versions, definitions and fields, rounds and events.
 
-A version has one round until another is begun; only then, or once the order of its experiments was
-drawn, it has rows in ``rounds``, the first round included. What is measured belongs to the newest
-round. A round stays open until a run that measures it has come to its end, which its driver notes
-as an event.
+A version has one round until another is begun; only then, or once the order of its experiments is
+drawn, has it rows in ``rounds``, the first round included. New results belong to the newest round.
+A round is open until the driver of a run that measures it notes its completion as an event.
 """
 
 from __future__ import annotations
@@ -41,16 +40,16 @@ from zenturio.record.sql_names import literal
 WIDENED = Failpoint("record.widened")
 
 NO_VERSION = 0
-"""Stands for a version that was pruned, in rows that outlive it."""
+"""The number of a pruned version, in rows that are kept."""
 OPENED_SECONDS = 60.0
-"""When a study was opened last is written down as often, at the most."""
+"""Seconds between two updates of the time at which a study was opened last."""
 
 VERSION_COLUMNS = (
     "v.id, s.id, s.name, s.sql_name, v.number, v.created, s.current, s.revision, s.view_revision,"
     " (SELECT coalesce(max(number), 1) FROM rounds WHERE version = v.id)"
 )
 JOINED = "versions v JOIN studies s ON s.id = v.study LEFT JOIN projects p ON p.id = s.project"
-"""Where the columns of a version come from."""
+"""FROM for the columns of a version."""
 # The index is by project and name: with the few projects named, no other study is looked at. They
 # are taken from the index itself, one step for each, for a damaged file may have lost rows of
 # ``projects``, and its studies are to be found all the same.
@@ -66,19 +65,19 @@ FIELD_COLUMNS = (
 
 
 _FIELDS_AT_ONCE = 50
-"""Fields that are written by one statement: SQLite may refuse more than 999 values."""
+"""Fields written by one statement: SQLite may refuse more than 999 values."""
 _REVISIONS_OF_FIELDS = 1_000_000
-"""More than a study has: each is a change of its fields, of which there are 10,000."""
+"""More revisions than a study has: each changes a field of at most 10,000."""
 
 
 def _view_revision(revision: int) -> int:
-    """Return what a study notes whose views show the fields of *revision*, and all facts."""
+    """Return the revision of a view that shows the fields of *revision* and all facts."""
     return revision + sql_names.FACTS_REVISION * _REVISIONS_OF_FIELDS
 
 
 @dataclass(frozen=True, slots=True)
 class StudyVersion:
-    """A version of a study: what a name means."""
+    """A version of a study, as a row of the database."""
 
     id: int
     study: int
@@ -88,19 +87,19 @@ class StudyVersion:
     number: int
     created: float
     current: int | None
-    """The version that the study's name means; below 0 the number of one that was pruned."""
+    """The current version of the study; below 0: the number of a pruned one."""
     revision: int
-    """Of the study's fields."""
+    """Revision of the study's fields."""
     view_revision: int | None
-    """The revision that the view in the database shows; none if there is no view."""
+    """The revision that the view in the database shows; None if there is no view."""
     round: int
-    """The newest one: what is measured now belongs to it."""
+    """The newest round: new results belong to it."""
     label: str
-    """What stands before the name of another project's study: see ``sql_names``."""
+    """The prefix of the name, if the study is of another project: see ``sql_names``."""
 
     @property
     def has_stale_view(self) -> bool:
-        """Whether the view in the database lacks fields or facts, or is not there."""
+        """Whether the view in the database lacks fields or facts, or does not exist."""
         return self.current == self.id and self.view_revision != self.newest_view_revision
 
     @property
@@ -110,12 +109,12 @@ class StudyVersion:
 
     @property
     def name(self) -> str:
-        """NAME, or NAME@NUMBER if another version has the name now, or none."""
+        """NAME, or NAME@NUMBER if this is not the current version."""
         return self._base_name if self.current == self.id else self.fixed_name
 
     @property
     def fixed_name(self) -> str:
-        """NAME@NUMBER, which means this version whatever becomes of the study's name."""
+        """NAME@NUMBER, which always names this version."""
         return f"{self._base_name}@{self.number}"
 
     @property
@@ -136,7 +135,7 @@ class StudyVersion:
 
 
 def version_columns(transaction: Transaction) -> str:
-    """Return the columns of a ``StudyVersion``, as this project calls the study."""
+    """Return the columns of a ``StudyVersion``, with the study's name as seen in this project."""
     return f"{VERSION_COLUMNS}, {transaction.project.label_sql}"
 
 
@@ -153,10 +152,10 @@ def all_studies(transaction: Transaction) -> tuple[StudyInfo, ...]:
 def find_version(
     transaction: Transaction, name: str, *, locked: bool = False
 ) -> StudyVersion | None:
-    """Return the version that *name* means: of a study the current one, of NAME@NUMBER that one.
+    """Return the version that *name* means: the current one for a study, else NAME@NUMBER.
 
-    A study of this project goes before one that belongs to all, and that before OWNER/NAME.
-    *locked*: nobody else changes it, or the study's fields, before the transaction ends.
+    A study of this project takes precedence over a shared one, and that over OWNER/NAME. *locked*:
+    lock it and the study's fields until the transaction ends.
     """
     if not sql_names.is_storable(name):
         return None
@@ -196,7 +195,7 @@ def _find_named(
 
 
 def get_version(transaction: Transaction, name: str, *, locked: bool = False) -> StudyVersion:
-    """Return the same; NotFoundError with the nearest names if there is none."""
+    """Return the version like `find_version`; NotFoundError with the nearest names if none."""
     version = find_version(transaction, name, locked=locked)
     if version is None:
         raise repository.no_study(
@@ -218,7 +217,7 @@ def versions_by_id(transaction: Transaction, numbers: Iterable[int]) -> dict[int
 def open_study(
     transaction: Transaction, name: str, definition: StudyDefinition
 ) -> tuple[StudyVersion, FieldLayout]:
-    """Create the study in this project, or a new version of it, or bring it up to *definition*.
+    """Create the study in this project, or a new version, or update it to *definition*.
 
     Return the version and its fields.
     """
@@ -239,9 +238,9 @@ def open_study(
 def _create(
     transaction: Transaction, name: str, definition: StudyDefinition
 ) -> tuple[StudyVersion, FieldLayout]:
-    """Return a new study with its fields, or a version of one that had none that was current."""
+    """Return a new study with its fields, or a new version of a study without a current one."""
     mark, now = transaction.dialect.mark, transaction.now
-    # Two that create at a time wait for each other here, so that names in SQL stay apart.
+    # Serializes transactions that create studies, so that their names in SQL differ.
     project, owner = enter_project(transaction)
     if transaction.dialect.row_lock:  # who writes a file is alone
         namesake = find_version(transaction, name)
@@ -295,8 +294,8 @@ def _create(
 def enter_project(transaction: Transaction) -> tuple[int, str]:
     """Return the number and the owner of the transaction's project; enter it if it is new.
 
-    Who logged in to the server owns a new one. The rows of all projects are locked: two that
-    create a study wait for each other.
+    The login at the server owns a new one. The rows of all projects are locked, which serializes
+    transactions that create studies.
     """
     mark, project = transaction.dialect.mark, transaction.project
     columns = "INSERT INTO projects (id, uuid, owner, name, created)"
@@ -327,7 +326,7 @@ def enter_project(transaction: Transaction) -> tuple[int, str]:
 
 
 def archive(transaction: Transaction, version: StudyVersion) -> StudyVersion:
-    """Take the study's name from *version*, which goes on as NAME@NUMBER."""
+    """Archive *version*: from now on it is named NAME@NUMBER."""
     mark = transaction.dialect.mark
     transaction.sql(
         f"UPDATE studies SET current = NULL WHERE id = {mark} AND current = {mark}",
@@ -337,7 +336,7 @@ def archive(transaction: Transaction, version: StudyVersion) -> StudyVersion:
 
 
 def forget_version(transaction: Transaction, version: StudyVersion) -> None:
-    """Remove the row of *version*; what it held is gone. Its number is not given again."""
+    """Delete the row of *version*, whose results were removed. Its number is not used again."""
     mark = transaction.dialect.mark
     transaction.sql(f"DELETE FROM versions WHERE id = {mark}", (version.id,))
     current = version.current or 0
@@ -352,7 +351,7 @@ def forget_version(transaction: Transaction, version: StudyVersion) -> None:
 
 
 def next_archived(transaction: Transaction, name: str) -> str:
-    """Return what the current version of a study would be called, once it is archived."""
+    """Return the name of the current version of a study once it is archived."""
     version = find_version(transaction, name)
     return f"{name}@{version.number if version else 1}"
 
@@ -363,7 +362,7 @@ def next_archived(transaction: Transaction, name: str) -> str:
 def read_layout(
     transaction: Transaction, version: StudyVersion, cached: FieldLayout | None = None
 ) -> FieldLayout:
-    """Return the fields of a version; *cached* itself while nothing has changed."""
+    """Return the fields of a version; *cached* itself if nothing has changed."""
     if cached is not None and (cached.version, cached.revision) == (version.id, version.revision):
         return cached
     if version.revision == 0:  # each change of the fields counts
@@ -397,7 +396,7 @@ def members_of_others(
 
 
 def members_text(members: Mapping[int, FieldDeclaration]) -> str:
-    """Return what the versions' fields are, as it is stored."""
+    """Return the fields of versions as they are stored."""
     return json.dumps({
         n: [codec.escape(m.how), m.type, codec.escape(m.unit), codec.escape(m.kind),
             int(m.exact), int(m.forms)]
@@ -407,7 +406,7 @@ def members_text(members: Mapping[int, FieldDeclaration]) -> str:
 
 @codec.decoding()
 def read_members(text: str) -> dict[int, FieldDeclaration]:
-    """Return what ``members_text`` was given."""
+    """Parse the result of ``members_text``."""
     return {
         int(number): FieldDeclaration(
             unescape(how), type_, unescape(unit), unescape(kind), bool(exact), Form(forms)
@@ -427,11 +426,11 @@ def field_of(row: Sequence[Any]) -> StoredField:
 def widen(transaction: Transaction, old: FieldLayout, new: FieldLayout) -> FieldLayout | None:
     """Store the fields of *new*; return None if another driver has changed them since."""
     mark = transaction.dialect.mark
-    # Optimistic: the revision that was read is the condition. Who finds another one reads again
-    # and widens what is there by then.
+    # Optimistic locking: the update requires the revision that was read. If it has changed, the
+    # caller reads again and widens the new layout.
     changes = "revision = revision + 1"
     if _views_alike(transaction.dialect, old, new):
-        # Else each new form of values would have the views read, and their texts made, once more.
+        # Otherwise each new type of values would cause the views to be read and rendered again.
         shown = _view_revision(old.revision)
         changes += f", view_revision = CASE view_revision WHEN {shown} THEN {shown + 1}"
         changes += " ELSE view_revision END"
@@ -453,7 +452,7 @@ def widen(transaction: Transaction, old: FieldLayout, new: FieldLayout) -> Field
 
 
 def field_sql(dialect: DatabaseDialect, stored: StoredField, schema: str = "") -> tuple[str, str]:
-    """Return the value of a field in a row ``e``, and its type."""
+    """Return the SQL of a field in a row ``e``, and its type."""
     place, forms = stored.place, stored.forms
     sql = {slot[0]: f"e.{slot}" for slot in place.slots}
     if place.chunk is not None:
@@ -467,10 +466,10 @@ def field_sql(dialect: DatabaseDialect, stored: StoredField, schema: str = "") -
 
 
 def _views_alike(dialect: DatabaseDialect, old: FieldLayout, new: FieldLayout) -> bool:
-    """Return whether the text of a stored view is the same for both layouts."""
+    """Return whether the text of a view is the same for both layouts."""
     if len(old.fields) != len(new.fields):
         return False
-    # Columns of PostgreSQL's views have a type beside their SQL, those of SQLite's have none.
+    # Columns of views have a type in PostgreSQL, but not in SQLite.
     parts = slice(2 if dialect.name == "postgresql" else 1)
     for before, after in zip(old.fields, new.fields, strict=True):
         if before != after and (
@@ -482,7 +481,7 @@ def _views_alike(dialect: DatabaseDialect, old: FieldLayout, new: FieldLayout) -
 
 
 def _write_fields(transaction: Transaction, study: int, fields: Iterable[StoredField]) -> None:
-    """Add *fields* to a study, or change those that it has."""
+    """Insert or update *fields* of a study."""
     mark = transaction.dialect.mark
     rows = [field_row(study, stored) for stored in fields]
     updates = ", ".join(f"{name} = excluded.{name}" for name in FIELD_COLUMNS[5:])
@@ -508,7 +507,7 @@ def field_row(study: int, stored: StoredField) -> tuple[Any, ...]:
 
 
 def renamed(old: FieldLayout, new: FieldLayout) -> list[tuple[str, str]]:
-    """New fields that SQL calls otherwise, and why; without those that each study has."""
+    """Return the new fields with another name in SQL, and why; not those of every study."""
     pairs = []
     for stored in new.fields[len(old.fields) :]:
         name = stored.field.name
@@ -537,9 +536,9 @@ def _define(
     layout: FieldLayout,
     definition: StudyDefinition,
 ) -> tuple[StudyVersion, FieldLayout]:
-    """Keep *definition*, unless it is the newest one already; return what the version is then.
+    """Store *definition* unless it is the newest one already; return the updated version.
 
-    The content of a file is kept once.
+    Equal contents of files are stored once.
     """
     new_layout = _declared(layout, definition)
     if new_layout is not layout:
@@ -565,7 +564,7 @@ def _define(
 def note_renamed(
     transaction: Transaction, version: int, old: FieldLayout, new: FieldLayout
 ) -> None:
-    """Tell of new fields that SQL calls otherwise."""
+    """Add an event for new fields that have another name in SQL."""
     rows = [
         (version, None, transaction.now, "name", codec.escape(text))
         for _, text in renamed(old, new)
@@ -604,7 +603,7 @@ def _keep(
 def store_contents(transaction: Transaction, contents: Mapping[bytes, bytes]) -> None:
     """Store the bytes of *contents* that the table does not have, by SHA-256."""
     mark = transaction.dialect.mark
-    # An output of an attempt may have the same content; that one lies in the store.
+    # An output of an attempt may have the same content, which is then in the artifact store.
     transaction.sql_many(
         f"INSERT INTO contents (digest, size, body) VALUES ({mark}, {mark}, {mark})"
         " ON CONFLICT (digest) DO UPDATE SET body = excluded.body WHERE contents.body IS NULL",
@@ -613,7 +612,7 @@ def store_contents(transaction: Transaction, contents: Mapping[bytes, bytes]) ->
 
 
 def definition(transaction: Transaction, name: str, at: float | None) -> StudyDefinition:
-    """Return the newest definition, or that of the time *at*; the oldest, if *at* is before all."""
+    """Return the newest definition, or that at the time *at*; the oldest, if *at* is earlier."""
     version = get_version(transaction, name).id
     mark = transaction.dialect.mark
     query = f"SELECT id, document FROM definitions WHERE version = {mark}"
@@ -644,7 +643,7 @@ def definition(transaction: Transaction, name: str, at: float | None) -> StudyDe
 
 
 def _stored_field(values: Mapping[str, Any]) -> Field:
-    """Return a field of a definition's document; TypeError where it is none."""
+    """Return a field of a definition's document; TypeError if it is not one."""
     field = Field(**values)
     texts = (field.name, field.unit, field.kind, field.how, field.type or "")
     if not all(isinstance(text, str) for text in texts):
@@ -653,7 +652,7 @@ def _stored_field(values: Mapping[str, Any]) -> Field:
 
 
 def _stored_goal(value: Any) -> Any:
-    """Return an objective of a definition: an object, or a pair in what early versions wrote."""
+    """Return an objective of a definition: an object, or a pair as in early versions."""
     if not isinstance(value, dict | list):
         raise TypeError("an objective is an object")
     return value
@@ -708,12 +707,12 @@ def redactions(transaction: Transaction, study: str, digest: str) -> tuple[Repos
 
 
 KIND = "round"
-"""Of the events that rounds leave."""
+"""Kinds of events of rounds."""
 _COLUMNS = ("version", "number", "began", "person", "reason", "seed")
 
 
 def notes(transaction: Transaction, name: str) -> dict[str, Any]:
-    """Return the notes of the newest definition; none where there is no such study."""
+    """Return the notes of the newest definition; empty if there is no such study."""
     version = find_version(transaction, name)
     if version is None:
         return {}
@@ -736,7 +735,7 @@ def notes_and_sources_of(document: str | None) -> tuple[dict[str, Any], dict[str
 
 
 def rounds_of(transaction: Transaction, version: StudyVersion) -> tuple[MeasurementRound, ...]:
-    """Return the rounds of *version*, the first one first."""
+    """Return the rounds of *version*, oldest first."""
     rounds = rounds_of_versions(transaction, [version.id]).get(version.id)
     return rounds or (_first(transaction, version),)
 
@@ -744,7 +743,7 @@ def rounds_of(transaction: Transaction, version: StudyVersion) -> tuple[Measurem
 def rounds_of_versions(
     transaction: Transaction, numbers: Sequence[int]
 ) -> dict[int, tuple[MeasurementRound, ...]]:
-    """Return the rounds of those versions that have rows of them, the first one first."""
+    """Return the rounds of the versions that have rows in ``rounds``, oldest first."""
     rows: dict[int, list[Row]] = defaultdict(list)
     for version, *row in transaction.among_sql(
         "SELECT version, number, began, person, reason, seed FROM rounds WHERE {among}"
@@ -789,7 +788,7 @@ def begin_round(transaction: Transaction, version: StudyVersion, person: str, re
 def _add_rounds(
     transaction: Transaction, version: StudyVersion, rounds: Iterable[MeasurementRound]
 ) -> None:
-    """Write down those of *rounds* that have no row yet."""
+    """Insert those of *rounds* that have no row yet."""
     rows = [
         (
             version.id, r.number, r.began, codec.escape(r.person), codec.escape(r.reason),
@@ -813,9 +812,9 @@ def order_seed(transaction: Transaction, version: StudyVersion) -> str:
 def draw_order_seed(transaction: Transaction, version: StudyVersion) -> str:
     """Return the seed of the newest round, drawn now unless it has one."""
     mark = transaction.dialect.mark
-    # From the system: whatever disturbs a machine knows nothing of this order.
+    # From the system's source, so that the order is independent of anything on the machine.
     drawn = codec.escape(secrets.token_hex(8))
-    # Of a version with one round there may be no row yet: see `_first`.
+    # A version with one round may have no row yet: see `_first`.
     ((seed,),) = transaction.sql(
         f"INSERT INTO rounds ({', '.join(_COLUMNS)}) SELECT {mark}, {mark}, {mark},"
         f" coalesce((SELECT person FROM leases WHERE version = {mark} ORDER BY id LIMIT 1), ''),"
@@ -827,7 +826,7 @@ def draw_order_seed(transaction: Transaction, version: StudyVersion) -> str:
 
 
 def end_round(transaction: Transaction, version: StudyVersion, number: int) -> None:
-    """Note that all of a round has been measured; nothing is noted of one that is not open."""
+    """Note that a round is complete; do nothing if it is not open."""
     newest = rounds_of(transaction, version)[-1]
     if newest.number == number and newest.is_open:
         add_event(transaction, version.id, KIND, _ended(number))
@@ -838,7 +837,7 @@ def _ended(number: int) -> str:
 
 
 def _first(transaction: Transaction, version: StudyVersion) -> MeasurementRound:
-    """Return the first round of a version, which has no row before a second one begins."""
+    """Return the first round of a version, which has no row until a second one begins."""
     mark = transaction.dialect.mark
     rows = transaction.sql(
         f"SELECT person FROM leases WHERE version = {mark} ORDER BY id LIMIT 1", (version.id,)

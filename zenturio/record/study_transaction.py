@@ -150,7 +150,7 @@ class StudyTransaction:
 # Kinds of machine, hosts, and conditions of attempts
 
 UNKNOWN_MACHINE = 0
-"""The number that stands for an unknown kind of machine."""
+"""The number of an unknown kind of machine."""
 
 _MACHINE = ("digest", "label", "cpu", "cores", "accelerators", "setup", "assumed")
 _HOST = ("name", "machine", "kernel", "memory")

@@ -269,7 +269,7 @@ def _exact(layout: FieldLayout, names: Mapping[str, str]) -> dict[str, str]:
 KEPT = 100
 """Studies whose views a file keeps, beside those that are pinned."""
 PATIENCE = "50ms"
-"""How long PostgreSQL waits for who reads a view."""
+"""How long PostgreSQL waits for readers of a view."""
 SCHEMA = "studies"
 """Where PostgreSQL keeps them; behind the name of the schema of the tables, if that is another one
 than ``public`` or ``zenturio``."""
@@ -563,7 +563,7 @@ def _appended(
     *,
     all_rows: bool,
 ) -> str:
-    """Return the columns that are there, as they are, and behind them what is new."""
+    """Return the existing columns unchanged, followed by the new ones."""
     dialect = transaction.dialect
     facts = dict(facts_sql(dialect, all_rows=all_rows))
     fields = {f.sql_name: f for f in layout.fields}

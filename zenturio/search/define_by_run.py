@@ -1,9 +1,9 @@
 """Objectives that define their space while they run, as those of Optuna do, under our engines.
 
-Nobody says beforehand which parameters there are: the objective asks for each by
-``trial.suggest_...``, some only where others have a certain value. The space is therefore inferred
-from all trials so far. Whenever a trial contradicts it (another parameter, another range, another
-condition), the space is made anew, and a new engine learns what is known before it proposes.
+Parameters are not declared: the objective asks for each by ``trial.suggest_...``, some only where
+others have a certain value. The space is therefore inferred from all trials so far. Whenever a
+trial contradicts it (another parameter, another range, another condition), the space is made anew,
+and a new engine learns what is known before it proposes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a study taught: which parameters matter, which points are best, and what to try next."""
+"""Explanation of a study: which parameters matter, which points are best, what to try next."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Joins: a part as a table, in pieces that fit into the cache, or as a decision diagram."""
+"""Joins that enumerate a part of a space: as a table in blocks that fit into the cache, or as a
+decision diagram.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The best points of a study, by what it was to be good for."""
+"""The best points of a study by its objectives."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class ScoredPoint:
     tried: int
     """Repeats that ran to an end, whatever it was."""
     machine: MachineKind | None = None
-    """The kind of machine that measured all of these; none where nobody knows it."""
+    """The kind of machine that measured all of these; None if unknown."""
     round: int | None = None
     """The round that measured them, where rounds are told apart."""
     stopped: str = ""

@@ -1,4 +1,4 @@
-"""Results of an earlier version of a program that somebody accepts as those of the present one.
+"""Results of an earlier version of a program that a user accepts for the current one.
 
 An edit that changes nothing that matters gives every experiment another digest. Each result of the
 earlier version is looked up as the experiment that its values make now, and becomes its outcome: a

@@ -20,7 +20,7 @@ SEARCH = "search"
 
 
 def recall_options(study: str, notes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options with which *study* was run; InputError where nobody kept them."""
+    """Return the options with which *study* was run; InputError if none were stored."""
     options = notes.get(RUN)
     if not options:
         raise InputError(
@@ -31,7 +31,7 @@ def recall_options(study: str, notes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def place_of(notes: Mapping[str, Any]) -> str:
-    """Return where a study was run last; empty where nobody kept it."""
+    """Return where a study was run last; empty if none was stored."""
     return str(notes.get(RUN, {}).get("on", ""))
 
 

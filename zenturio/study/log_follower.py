@@ -55,7 +55,7 @@ class FileTail:
 def follow_log(
     repository: Repository, study: str, digest: str, put: Callable[[int, bytes], object]
 ) -> tuple[int, int]:
-    """Hand over what the experiment says until it has ended, or nobody drives its study.
+    """Yield the output of the experiment until it has finished, or its study has no driver.
 
     ``put(0, …)`` gets its stdout, ``put(1, …)`` its stderr. The answer is how much of what its
     accepted attempt said was handed over.

@@ -1,4 +1,4 @@
-"""What is known of studies and experiments, gathered for whoever shows it."""
+"""Facts on studies and experiments from the repository, for commands and pages that show them."""
 
 from __future__ import annotations
 
@@ -257,7 +257,7 @@ class ExperimentDetails:
     folder: Path | None = None
     """Where its files are, if they were kept in this project."""
     equality: EquatedResult | None = None
-    """Who accepted its result, where that is one of another version."""
+    """The user who accepted its result from another version, if one did."""
     origin: str = ""
     """The version that ran it, in that case; empty if it was removed since."""
     redactions: tuple[RepositoryEvent, ...] = ()
@@ -322,7 +322,7 @@ def find_experiment(
 
 
 def _origin(repository: Repository, equality: EquatedResult) -> str:
-    """Return the version that ran what somebody accepted as equal."""
+    """Return the version whose result was accepted as equal."""
     matches = repository.find_digests(equality.digest, 1) if equality.digest else ()
     return matches[0][1][0] if matches else ""
 

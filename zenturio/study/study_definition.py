@@ -1,4 +1,4 @@
-"""What the repository is told of a study: what varies, what is measured, what is wanted."""
+"""The definition of a study for the repository: parameters, metrics and objectives."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ArchivedStudy:
     name: str
     changes: tuple[str, ...]
     elsewhere: str = ""
-    """The folder that it lies in, if that is another one: it may be another program altogether."""
+    """The folder that contains it, if it is another one: it may be another program altogether."""
 
 
 def open_version(

@@ -89,7 +89,7 @@ class StudyRequest:
     order: str = "blocks"
     """In which order points and repeats run: in blocks, at random, or sorted."""
     observe: tuple[str, ...] = ()
-    """The plug-ins that are told of each transition of an experiment, by name."""
+    """The plug-ins that are called for each transition of an experiment, by name."""
     quiet_machine: bool = False
     """Whether experiments start only while this machine is quiet."""
     design: str = ""
@@ -105,7 +105,7 @@ class StudyRequest:
     where: str = ""
     """Which results are measured again, as a condition on them; all, if it is empty."""
     project: str = ""
-    """The project of who submitted it, on a database that several share."""
+    """The submitter's project, on a database that several projects share."""
 
     @classmethod
     def read(cls, options: Mapping[str, Any]) -> StudyRequest:

@@ -77,7 +77,7 @@ class Trace:
 
 
 def trace(application: Application) -> Trace:
-    """Run the first point of *application*, and see what it uses; PlaceError where nobody can."""
+    """Run the first point of *application*, and trace what it uses; PlaceError if impossible."""
     if not IS_LINUX:
         raise PlaceError(
             f"what a program uses can be seen on Linux alone, not on {platform.system()}",

@@ -31,7 +31,7 @@ NETWORK = frozenset(
 
 
 def network_file_system(path: Path, mounts: Path = _MOUNTS) -> str | None:
-    """Return the type of the network file system that *path* lies on; none if it is a local one."""
+    """Return the type of the network file system that contains *path*; None if it is local."""
     place = path.resolve(strict=False)
     depth, kind = -1, ""
     for folder, file_system in _mounts(mounts):

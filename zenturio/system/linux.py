@@ -1,4 +1,4 @@
-"""Processes on Linux: what /proc tells of them, and what prctl lets a parent do."""
+"""Processes on Linux: what /proc shows, and the prctl calls of a parent."""
 
 from __future__ import annotations
 

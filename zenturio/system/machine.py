@@ -128,7 +128,7 @@ class LoadSample(NamedTuple):
     load: float | None
     """Processes that ran or waited for a processor, on average over the last minute."""
     runnable: int | None
-    """The same now, without whoever asks."""
+    """The same now, without the calling process."""
     pressure: int | None
     """Microseconds in which some process waited for a processor, since the machine started."""
     memory_pressure: int | None
@@ -479,7 +479,7 @@ def cpu_mhz(proc: str = PROC, cpus: Path = CPUS) -> float | None:
 def physical_cores(folder: Path = CPUS) -> int:
     """Return the cores of the machine, hardware threads of one core counted once.
 
-    0 if nobody knows.
+    0 if unknown.
     """
     threads = set()
     for name in ("core_cpus_list", "thread_siblings_list"):

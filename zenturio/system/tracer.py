@@ -83,7 +83,7 @@ def _ptrace(
 
 
 class Tracer:
-    """Runs commands, and hears of each file that they open, change or execute."""
+    """Runs commands, and reports each file that they open, change or execute."""
 
     def __init__(self, folder: str, environment: dict[str, str]) -> None:
         self._folder = folder

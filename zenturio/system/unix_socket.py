@@ -1,4 +1,4 @@
-"""Unix sockets: who may connect, and who is at the other end."""
+"""Unix sockets: which users may connect, and which user is at the other end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LONGEST_ADDRESS = 100
 
 
 def allowed_users(proxy_user: str = "") -> frozenset[int]:
-    """The numbers of the users who may connect; InputError if there is no *proxy_user*."""
+    """The user IDs that may connect; InputError if there is no *proxy_user*."""
     if not hasattr(socket, "SO_PEERCRED"):
         raise PlaceError(
             "this system does not say who connects to a Unix socket",

@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 
 
 LOOK_SECONDS = 5.0
-"""Seconds that whoever only looks waits for the batch system."""
+"""Seconds that commands that only show the queue wait for the batch system."""
 
 
 class BatchOutstanding:
@@ -117,7 +117,7 @@ class BatchOutstanding:
 
 
 DEFAULT_JOBS = 500
-"""How many experiments are in the queue at once, if nobody says."""
+"""Experiments in the queue at once, by default."""
 CLOSING_SECONDS = 90.0
 """Seconds that closing waits for the batch system to end what ran."""
 
@@ -125,10 +125,10 @@ CLOSING_SECONDS = 90.0
 class BatchExecutor(ClosesOnExit):
     """Run experiments as tasks of job arrays, and find those of a driver that died.
 
-    Short ones may go to workers that stay (see pilots), which end with the driver.
-    Every parcel and every outcome lies in a folder that the nodes see: below the project's, or
-    below the one that the options name. What was not forgotten stays there when the place is
-    closed: whoever asks for the same experiment gets it. A subclass says which batch system it is.
+    Short ones may go to workers that stay (see pilots), which end with the driver. Every parcel and
+    every outcome lies in a folder that the nodes see: below the project's, or below the one that
+    the options name. Outcomes that were not forgotten stay there when the place is closed: whoever
+    asks for the same experiment gets it. A subclass says which batch system it is.
     """
 
     System: ClassVar[type[BatchSystem[Any]]]

@@ -2,7 +2,7 @@
 Workers of Dask that stay, in jobs of their own: short experiments go to them.
 
 They are begun when experiments turn out to be short, and take what is left as soon as the first of
-them is there; until then, and where they fail, job arrays go on. What they do not see to its end
+them is there; until then, and if they fail, job arrays are used. What they do not see to its end
 gets a job of its own. Nothing of theirs outlives the driver: what they had is run again.
 """
 
@@ -36,7 +36,7 @@ LEAST_MEASURED = 20
 IDLE_SECONDS = 60.0
 """Seconds after which pilots end that have nothing to do: somebody pays for them."""
 LATE_SECONDS = 120.0
-"""Seconds after which it is said that none has come."""
+"""Seconds after which a note reports that none has started."""
 CLOSING_SECONDS = 90.0
 """Seconds that closing waits for them, which may just be submitted: each step has a deadline."""
 MOST_FAULTS = 3
@@ -63,7 +63,7 @@ class PilotOptions(BatchOptions):
 
 
 class Pilots:
-    """The pilots of one driver, and whether they are wanted, by what was measured lately."""
+    """The pilot jobs of one driver, and the decision by recent measurements to use them."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Pilots:
         self._recent = self._faults = self._in_flight = 0
         self._last_used = monotonic()
         self._is_decided = options is None
-        """Whether it was said that there are to be none."""
+        """Whether the note that none are used was printed."""
         self._lock = Lock()
         self._closed = Event()
         self._thread: Thread | None = None
@@ -95,7 +95,7 @@ class Pilots:
 
     @property
     def are_ready(self) -> bool:
-        """Whether there are any that are wanted."""
+        """Whether pilot jobs are used now."""
         return self._wanted and self._place is not None
 
     @property
@@ -152,7 +152,7 @@ class Pilots:
         return True
 
     def count_submission(self) -> None:
-        """One more experiment is to be run."""
+        """Add an experiment to run."""
         self._recent += self._wanted
 
     def run(self, ticket: BatchTicket) -> bool:
@@ -258,7 +258,7 @@ class Pilots:
 
 
 def _why_no_pilots(options: PilotOptions) -> str:
-    """Return why there are to be no pilots, in words; nothing if there may be."""
+    """Return why no pilot jobs are used, as a message; nothing if there may be."""
     if options.pilots == "never":
         return 'pilots = "never"'
     if options.pilots == "auto" and options.folder:

@@ -46,7 +46,7 @@ POLL_SHARE = 10
 SOON_SECONDS = 0.2
 """Seconds after which the queue is looked at again when something is to happen there."""
 RETRY_SECONDS = 1.0
-"""Seconds after which a batch system is asked again that did not answer."""
+"""Seconds after which a batch system that did not answer is polled again."""
 FULL_PAUSE_SECONDS = 10.0
 """Seconds after which more jobs are submitted where no more were taken."""
 MOST_LOSSES = 3
@@ -81,7 +81,7 @@ class QueuePoller(Generic[Options]):
         self._pilots = pilots
         self._unpack = unpacked
         self._recalls = False
-        """Whether jobs that have not begun are to be taken back for pilots."""
+        """Whether pending jobs are to be cancelled and run by pilot jobs."""
         self._lost_digests: dict[str, list[str]] = {}
         """Experiments to be begun again that are not told of yet, by what became of their jobs."""
         self._wake_event = Event()
@@ -94,11 +94,11 @@ class QueuePoller(Generic[Options]):
         self._thread.start()
 
     def wake(self) -> None:
-        """Something came, or is to be cancelled."""
+        """Wake the poller: there are new tickets or requests to cancel."""
         self._wake_event.set()
 
     def fetch(self) -> None:
-        """Pilots are there: they get what waits, and what no job has begun."""
+        """Give pilot jobs all experiments that wait, and those that no job has begun."""
         self._recalls = True
         self._wake_event.set()
 

@@ -29,7 +29,7 @@ WORKER_BYTES = 128 * 2**20
 JOB_OVERHEAD_SECONDS = 90.0
 """Seconds that a job may take beyond the TIMEOUTs: to start, to kill, to write what came out."""
 PATH_BEFORE = "ZENTURIO_PATH"
-"""The variable that has the PATH of whoever submits a job."""
+"""The variable with the PATH of the user who submits a job."""
 SETUP_FAILED = "zenturio: the setup failed at"
 """What the log of a job says before the command of its setup that failed."""
 
@@ -95,7 +95,7 @@ class BatchJob:
     is_stuck: bool = False
     """Whether it waits for something that waiting does not bring about."""
     is_unlaunchable: bool = False
-    """Whether it waits for somebody to see to it, because no node could start it."""
+    """Whether it is held until a person intervenes, because no node could start it."""
     seconds_left: float | None = None
     """Until its time is over; none where that is not known, or never."""
     seconds: float | None = None
@@ -111,13 +111,13 @@ class BatchJob:
 
     @property
     def taken(self) -> bool:
-        """Whether the cluster or somebody else ended it."""
+        """Whether the cluster, or another user, ended it."""
         return self.ended and self.end in ("cancelled", "cluster_fault")
 
 
 @dataclass(frozen=True, slots=True)
 class JobDemand:
-    """What a job asks for; experiments that ask for the same go into one array."""
+    """The resources that a job requests; experiments that ask for the same go into one array."""
 
     cpus: int = 1
     memory: int | None = None
@@ -223,7 +223,7 @@ class BatchSystem(ABC, Generic[Options]):
         """End *tasks*; those that have ended already are no error."""
 
     def how_ended(self, _task: JobTask) -> BatchJob | None:
-        """Return a task that the queue shows no more, as far as anything tells of it."""
+        """Return a task that is no longer in the queue, as far as the system has a record of it."""
         return None
 
     def problems(self) -> Iterable[str]:

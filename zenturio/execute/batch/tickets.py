@@ -270,8 +270,8 @@ def job_outcome(
 ) -> Outcome | None:
     """The outcome of an experiment whose *job* has ended and *stored* something, or nothing.
 
-    None stands for a job that was lost. *begun* says whether its last start began the experiment:
-    else nothing that happened to the job is an outcome.
+    None means that the job was lost. *begun* says whether its last start began the experiment: else
+    nothing that happened to the job is an outcome.
     """
     end = job.end if job else ""
     if end == "time_limit" and begun:
@@ -339,7 +339,7 @@ class BatchTicket(CancellableFuture):
         self.began = False
         """Whether the queue has shown it running."""
         self.cancel_sent = False
-        """Whether the batch system was asked to end it."""
+        """Whether its cancellation was requested from the batch system."""
         self.losses: Counter[LossBlame] = Counter()
         """How many of its jobs were lost, by whose fault that may be."""
         self.fault: PlaceError | None = None
@@ -536,7 +536,7 @@ class TicketTable:
 class ArraySubmission(Generic[Options]):
     """Hands the tickets of *table* to the queue, and knows which jobs they are.
 
-    Each array is submitted once, whatever is heard of it.
+    Each array is submitted once, even if the reply to the submission is lost.
     """
 
     def __init__(
@@ -561,8 +561,8 @@ class ArraySubmission(Generic[Options]):
     def submit(self) -> None:
         """Submit one array of those that wait first.
 
-        UnansweredError where nobody says whether it was taken, QueueFullError where no more are
-        taken for now.
+        UnansweredError if it is unknown whether it was accepted, QueueFullError if the queue
+        accepts no more for now.
         """
         tickets = self._table.take(self._longest)
         if not tickets:

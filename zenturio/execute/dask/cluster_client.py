@@ -69,7 +69,7 @@ class SchedulerAddress:
 
     @property
     def is_here(self) -> bool:
-        """Whether what is said to it stays on this machine."""
+        """Whether its traffic stays on this machine."""
         try:
             return ip_address(self.host).is_loopback
         except ValueError:
@@ -80,7 +80,7 @@ class SchedulerAddress:
 
 
 def read_address(options: DaskOptions) -> SchedulerAddress:
-    """Return the scheduler's address; SafetyError where others could listen to what is said."""
+    """Return the scheduler's address; SafetyError if others could read the traffic."""
     text = options.address
     scheme, sign, endpoint = text.partition("://")
     if not sign:
@@ -174,7 +174,7 @@ class DaskCluster:
         self.where = where
         """The scheduler, in words."""
         self.answers = True
-        """Whether it answered when it was asked last."""
+        """Whether it answered the last request."""
         self._machines: dict[str, MachineKind | None] = {}
         """By address, what workers said that they are; None of those that did not say it."""
         self._present: frozenset[MachineKind] = frozenset()
@@ -225,7 +225,7 @@ class DaskCluster:
         return threads
 
     def machines(self) -> frozenset[MachineKind]:
-        """Return the kinds of machine of the workers that are there; a new one is asked once.
+        """Return the kinds of machine of the present workers; a new one is asked once.
 
         None at all where workers come when a batch system lets them: others may come later.
         """

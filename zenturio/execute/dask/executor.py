@@ -62,7 +62,8 @@ class WorkerLoss:
 
 
 def loss_of(error: Exception, tickets: Sequence[DaskTicket]) -> WorkerLoss:
-    """The loss that a KilledWorker of Dask tells of; it may be inert, with whatever arguments.
+    """The lost worker that a KilledWorker of Dask reports; it may be inert, with whatever
+    arguments.
 
     The names of workers matter only where the scheduler is ours, and so the error is not inert.
     """
@@ -74,7 +75,7 @@ def loss_of(error: Exception, tickets: Sequence[DaskTicket]) -> WorkerLoss:
 
 
 def judge_loss(loss: WorkerLoss, ending: LossReason) -> list[DaskTicket]:
-    """Return those that are to be begun again; the others are settled.
+    """Return those that have to start again; the others are settled.
 
     Only where a worker died by itself one of its experiments may be the cause. That is found out by
     keeping suspects apart: no worker has two of them. So what is beside the cause when it strikes
@@ -105,11 +106,11 @@ def judge_loss(loss: WorkerLoss, ending: LossReason) -> list[DaskTicket]:
 _CHECK_SECONDS = 1.0
 """Seconds between two checks whether the scheduler is there."""
 _REPEAT_STOP_SECONDS = 0.2
-"""Seconds after which it is said again who is to be killed."""
+"""Seconds after which requests to kill are sent again."""
 _LINGER_SECONDS = 0.003
 """Seconds that short experiments wait for others while all slots are busy."""
 _CLOSING_SECONDS = 10.0
-"""Seconds within which what was killed is back, at the most."""
+"""The most seconds until killed experiments are back."""
 _NOT_OURS = "install the same version of zenturio there, unless the worker belongs to another user"
 _RESULT_SECONDS = 10.0
 """How long the result of a finished task may be under way before it is taken for lost."""
@@ -140,12 +141,12 @@ class TaskTracker:
         self._turn = Condition()
         self._queue = TicketQueue(batches)
         self._losses: list[WorkerLoss] = []
-        """Lost workers of which nobody knows yet why they were lost."""
+        """Lost workers whose loss has no known reason yet."""
         self._in_flight: dict[str, tuple[TaskBatch, Any]] = {}
         self._stop_orders: list[int] = []
-        """Numbers that are to be stopped, and whose workers have not heard of it."""
+        """Numbers of experiments to stop, whose workers have not confirmed the request."""
         self._stopping: set[int] = set()
-        """Those that are to be stopped, and have not come back."""
+        """Experiments to stop that have not come back."""
         self._numbers = count(1)
         self._last_seen = monotonic()
         """When the scheduler was there, and had workers if they were needed."""
@@ -548,7 +549,7 @@ class Dask(ClosesOnExit):
 
     @property
     def machines(self) -> Kinds:
-        """The kinds of machine of the workers that are there, with what each runs before."""
+        """The kinds of machine of the present workers, with the setup that each runs first."""
         setup = self._prologue
         return frozenset(replace(kind, setup=setup) for kind in self._cluster.machines())
 

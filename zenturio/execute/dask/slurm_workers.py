@@ -56,7 +56,7 @@ LossReason = Literal["taken", "over", "died", ""]
 
 
 class JobRenewal:
-    """The jobs of one driver's workers, as many as there are to be.
+    """The jobs of one driver's workers, kept at the requested number.
 
     *fault* says why no worker can be had, as soon as that is so for *patience* seconds, in which
     none was there and none waited in the queue for its turn.
@@ -203,7 +203,7 @@ class JobRenewal:
         return self._jobs_by_id
 
     def _connected_names(self) -> dict[str, str]:
-        """Return the names of the workers that are there, by their addresses."""
+        """Return the names of the present workers, by address."""
         workers = dict(self._workers.scheduler_info.get("workers", {}))
         return {address: str(worker["name"]) for address, worker in workers.items()}
 
@@ -224,7 +224,7 @@ class JobRenewal:
         )
 
     def _record_ended(self, name: str, job: BatchJob | None) -> None:
-        """What is to be learnt from a job that has ended."""
+        """Record why a job ended, and whether it rules out further jobs."""
         number = self._ids.get(name, "")
         log = log_end(self._logs / f"{self._name}-{number}")
         ended = f"ended as {job.state}" if job is not None else "vanished"
@@ -331,7 +331,7 @@ class SlurmWorkers:
 
 
 def _create_keys(keys: Path) -> Any:
-    """New keys, in files that nobody else may read."""
+    """Create keys, in files that only this user may read."""
     security = import_module("distributed").Security.temporary()
     parts = (security.tls_ca_file, security.tls_client_cert, security.tls_client_key)
     for name, text in zip(_KEYS, parts, strict=True):
@@ -456,7 +456,7 @@ def _signal_handlers_kept() -> Iterator[None]:
 
 
 def _cluster_settings(options: DaskOptions, folder: Path, name: str) -> dict[str, Any]:
-    """Return what the library is told."""
+    """Return the options for the library."""
     logs = str(_log_folder(folder)).replace("%", "%%")
     # The library would not quote where jobs write.
     lines = [f"--output={quote(f'{logs}/{name}-%j')}", *option_lines(options.lines, "#SBATCH")]

@@ -134,7 +134,7 @@ class TaskBatch:
     with_files: bool = False
     """Whether large files go with it."""
     worker: str = ""
-    """Who is to run it, if that is still there."""
+    """The worker that is to run it, if it is still there."""
     eligible_workers: tuple[str, ...] = ()
     """Those of whom one is to run it; any, if none is named."""
     is_running: bool = False

@@ -1,5 +1,5 @@
 """
-The runtimes of a worker of Dask, and the tasks that come to them.
+The runtimes of a Dask worker, and their tasks.
 
 Dask cannot stop a task that runs. A runtime can, and does: when Dask gives the task up (it was
 cancelled, its client is gone, the scheduler is lost), when its driver asks, when the worker closes.
@@ -39,7 +39,7 @@ from zenturio.system.machine import machine_facts
 _log = logging.getLogger(__name__)
 
 IDLE_SECONDS = 3.0
-"""Seconds after which a runtime that nobody uses is closed: its driver may be gone."""
+"""Seconds after which an unused runtime is closed: its driver may be gone."""
 _SWEEP_SECONDS = 1.0
 
 

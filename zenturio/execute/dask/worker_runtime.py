@@ -1,7 +1,7 @@
-"""Runs experiments within a worker of Dask; the machinery of this machine is kept between tasks.
+"""Runs experiments in a Dask worker; launchers, builds and files are kept between tasks.
 
-A runtime is one driver's in one worker process. On the driver's own machine it works in the
-project's folder; elsewhere in a scratch folder of the worker, and files travel.
+There is one runtime for each driver in a worker process. On the driver's own machine it works in
+the project's folder; on others in a scratch folder of the worker, to which files are sent.
 """
 
 from __future__ import annotations
@@ -277,7 +277,7 @@ class WorkerRuntime:
             future.cancel()
 
     def close(self) -> None:
-        """Kill all that runs, and leave nothing behind but what was to be kept."""
+        """Kill all running experiments, and remove everything but the files to keep."""
         with self._lock:
             futures = [future for _, future in self._futures.values()]
         for future in futures:

@@ -172,7 +172,7 @@ class RequirementUnmetError(Exception):
 
 
 class MoveToOtherHostError(Exception):
-    """The attempt is over, and another one is to be made."""
+    """End the attempt, and request another one."""
 
 
 class RemoteAttempt:
@@ -319,7 +319,7 @@ class RemoteAttempt:
 
 
 _ENDING_SECONDS = 30.0
-"""Seconds that a job may take to end when it is told to."""
+"""Seconds that a job may take to exit after a signal."""
 _MOST_SUPERVISOR_LOSSES = 5
 """How often an experiment is begun whose supervisor dies each time."""
 _PROGRESS_FRACTION = 0.01
@@ -565,7 +565,7 @@ class AttemptAgent:
         self._services.broker.cancel_move(self._job)
 
     def _demand(self, context: StageContext, text: str) -> None:
-        """The program has said anew what it needs."""
+        """Apply the new requirements that the program has written."""
         job, broker = self._job, self._services.broker
         try:
             requirements = job.requirements.replaced_by(text)

@@ -1,10 +1,9 @@
 """What must survive the driver: which attempt of an experiment counts, and the log of events.
 
 ``places/hosts/DIGEST/`` holds ``attempt.json``, written before anything is started, and
-``outcome``, written before anybody hears of it. Neither is forced to the disk: a machine that
-crashes runs its experiments again, and accepts each once all the same. An attempt that is not the
-one named there is nobody's: its results are never accepted, and its host ends it as soon as it can
-be reached.
+``outcome``, written before it is reported. Neither is forced to the disk: a machine that crashes
+runs its experiments again, and accepts each once all the same. An attempt that is not named there
+has no owner: its results are never accepted, and its host ends it as soon as it can be reached.
 """
 
 from __future__ import annotations
@@ -150,7 +149,7 @@ class AttemptJournal:
         (self.entry(digest) / "attempt.json").unlink(missing_ok=True)
 
     def restart(self, digest: str) -> Path:
-        """Return the folder for files with which a job goes on elsewhere."""
+        """Return the folder for the files with which a job migrates."""
         return self.entry(digest) / "restart"
 
     def deliver(self, outcome: Outcome) -> None:
@@ -185,7 +184,7 @@ class AttemptJournal:
 
     @contextmanager
     def alone(self, name: str) -> Iterator[None]:
-        """The only one in the project that has *name*; ConflictError where somebody else has it."""
+        """Hold the lock *name* of the project; ConflictError if another process holds it."""
         lock = self._try_lock("alone", name)
         if lock is None:
             raise ConflictError(
@@ -225,7 +224,7 @@ class AttemptJournal:
 
 
 def _write_atomic(path: Path, content: bytes) -> None:
-    """A file that nobody sees in part."""
+    """Write a file atomically."""
     draft = path.with_name(f".{path.name}")
     draft.unlink(missing_ok=True)  # a link that came with a project is not written through
     write_new(str(draft), content, 0o666)
@@ -272,7 +271,7 @@ _EVENT = record(
 
 
 class EventLog:
-    """Writes events, and keeps them for who asks."""
+    """Writes events, and keeps them for later readers."""
 
     def __init__(self, folder: Path, large: int = _LARGE_BYTES) -> None:
         """Below *folder*; a file of more than *large* bytes makes way for a new one."""
@@ -318,7 +317,7 @@ def _event_fields(event: HostEvent) -> dict[str, Any]:
 
 
 def read_events(folder: Path, digests: Iterable[str] = ()) -> list[HostEvent]:
-    """What was recorded below the project's *folder*, of all jobs or of those that begin so."""
+    """Return the records below the project's *folder*, of all jobs or of those with a prefix."""
     path = folder / "places" / "hosts" / FILE
     prefixes = tuple(digests)
     lines: list[bytes] = []

@@ -1,4 +1,6 @@
-"""Who goes where: jobs that wait, hosts that have room, and jobs that would be better elsewhere."""
+"""Assignment of tasks to hosts: jobs that wait, hosts that have room, and jobs that would be better
+elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -111,12 +113,12 @@ class HostJob(LocalTask):
         return kind, event
 
     def discard_events(self) -> None:
-        """What was said of an attempt before does not count."""
+        """Forget earlier reports on the attempt."""
         self._events = SimpleQueue()
         self._unread = 0
 
     def avoid(self, host: str, seconds: float) -> None:
-        """It is not to go back to *host* for a while."""
+        """Do not assign it to *host* for a while."""
         self._avoided[host] = time.monotonic() + seconds
 
     def avoids(self, host: str) -> bool:
@@ -233,7 +235,7 @@ class Broker:
                 host.take(-job.cpus, -job.memory)
 
     def cancel_move(self, job: HostJob) -> None:
-        """*job* does not move: what was kept for it is free again."""
+        """Cancel the move of *job*, and free the slots that were reserved for it."""
         with self._turn:
             host = self._promised.pop(job, None)
             if host is not None:
@@ -394,7 +396,7 @@ class Broker:
         return {*KNOWN_FACTS, *(name for host in self._hosts.values() for name in host.facts)}
 
     def _unknown(self, job: HostJob) -> ExpressionError | None:
-        """Return the error of a requirement that asks for what no host knows."""
+        """Return the error for a requirement with a fact that no host has."""
         for expression in job.requirements.requires:
             if expression.host_names - self._names():
                 try:

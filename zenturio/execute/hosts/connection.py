@@ -305,7 +305,7 @@ ANSWER_SECONDS = 60.0
 _POLL_SECONDS = 0.2
 """Seconds between two checks whether a connection is still wanted."""
 _CLOSING_SECONDS = 2.0
-"""Seconds in which a client may end by itself."""
+"""Seconds that a client has to exit before it is killed."""
 _MOST_NOISE_BYTES = 65536
 """Bytes that a login may print before the agent greets."""
 _SSH_OPTIONS = (
@@ -356,12 +356,12 @@ class DroppedError(Exception):
 
 
 class RefusedError(Exception):
-    """The host could not do what was asked, and says why."""
+    """The host could not execute a request; the message is its own."""
 
 
 @dataclass
 class _Request:
-    """What was asked, and who waits for the answer."""
+    """A request, and the future for its reply."""
 
     do: str
     future: Future[Answer]
@@ -400,7 +400,7 @@ class Connection:
     ) -> None:
         """Opens it, or raises PlaceError with what ssh says; *words* come before the command.
 
-        Nobody waits for a greeting that is not *is_wanted* any more.
+        A greeting is awaited only while *is_wanted* is true.
         """
         self.violation = ""
         """What the host said that no host may say: then the connection has ended for good."""
@@ -467,7 +467,7 @@ class Connection:
 
     @property
     def is_open(self) -> bool:
-        """Whether it can still be asked."""
+        """Whether it accepts requests."""
         return self._open
 
     def refuse(self, violation: str) -> None:

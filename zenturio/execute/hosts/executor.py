@@ -34,11 +34,11 @@ from zenturio.files import read_regular
 from zenturio.settings.schema import setting
 
 _ENDING_SECONDS = 20.0
-"""Seconds within which hosts end what they are told to."""
+"""Seconds within which hosts end cancelled experiments."""
 
 
 class HostsOutstanding:
-    """The experiments that a project has at hosts, whoever drives them."""
+    """The experiments of a project at its hosts, of any driver."""
 
     def __init__(self, folder: Path, file: Path) -> None:
         self._folder = folder
@@ -168,7 +168,7 @@ class Hosts(ClosesOnExit):
         self._stuck = False
         """Whether nothing runs although jobs wait: it was told."""
         self._delivered: set[str] = set()
-        """Experiments whose outcomes this driver has heard of."""
+        """Experiments whose outcomes this driver has received."""
         self._stored_facts = read_facts(self._journal.folder)
         self._services = AttemptServices(
             self.options,
@@ -273,7 +273,7 @@ class Hosts(ClosesOnExit):
                 yield f"{host.name}: {host.fault}"
 
     def suspend(self, digest: str, *, resume: bool = False) -> bool:
-        """Stop the processes of a running experiment, or let them go on; whether it runs."""
+        """Suspend or resume the processes of a running experiment; whether it runs."""
         attempt = self._journal.attempt(digest)
         host = self._broker.host(attempt.host) if attempt else None
         if attempt is None or host is None:
@@ -393,7 +393,7 @@ def _hosts_file(folder: Path, options: HostsSettings) -> Path:
 
 
 def read_facts(folder: Path) -> dict[str, Any]:
-    """Return what was known of hosts when a driver was there before."""
+    """Return the facts of hosts that an earlier driver stored."""
     try:
         facts = read_json(read_regular(folder / "facts.json", _LARGEST_FACTS))
     except (OSError, MalformedError):
@@ -439,7 +439,8 @@ def trusted_hosts_file(file: Path, folder: Path) -> HostsFile:
 def survey_hosts(
     configuration: HostsFile, folder: Path, *, remeasure: bool = False
 ) -> list[HostState]:
-    """All hosts of *configuration*, asked now; what they are is kept in *folder*, the project's.
+    """Return all hosts of *configuration*, queried now; what they are is kept in *folder*, the
+    project's.
 
     With *remeasure* their speeds are measured once more.
     """

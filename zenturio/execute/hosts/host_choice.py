@@ -38,7 +38,7 @@ class ProgressProfile:
     lines: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=_KEPT_LINES))
     """The last lines, as the program wrote them: an evaluator may look at more than seconds."""
     offset: int = 0
-    """Bytes that were heard, so that an attachment goes on behind them."""
+    """Bytes received, so that an attachment continues after them."""
 
     def update(self, text: str, offset: int) -> None:
         """Lines as they come; what is no line of a profile says nothing."""
@@ -96,7 +96,7 @@ HostFacts = Mapping[str, Value]
 
 @dataclass(frozen=True)
 class JobRequirements:
-    """What a job asks of a host: it may be said anew while it runs."""
+    """The requirements of a job: it may be said anew while it runs."""
 
     requires: tuple[Expression, ...] = ()
     rank: Expression | None = None
@@ -140,7 +140,7 @@ class JobRequirements:
         )
 
     def score(self, facts: HostFacts, names: Iterable[str] = ()) -> float:
-        """Return the host's rank: the speed, where nobody says what is better."""
+        """Return the host's rank: the speed, by default."""
         if self.rank is None:
             rank = facts.get("speed")
         else:
@@ -291,7 +291,7 @@ class Slowdown:
 
 
 def load_plugin(name: str) -> Any:
-    """Return what *name* stands for, made: an entry point, or ``FILE.py:CLASS``.
+    """Return an instance of the class *name*: an entry point, or ``FILE.py:CLASS``.
 
     PluginError else.
     """
@@ -306,7 +306,7 @@ def load_plugin(name: str) -> Any:
 
 @cache
 def _import_file(path: str) -> ModuleType:
-    """The module of a file, under a name that nobody imports: it may be called select.py."""
+    """Load a file as a module under a private name, because it may be called select.py."""
     name = f"zenturio hosts {path}"
     spec = spec_from_file_location(name, path)
     assert spec is not None

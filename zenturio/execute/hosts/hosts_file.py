@@ -41,7 +41,7 @@ PLUGIN_OPTIONS = ("prolog", "wrapper", "epilog", "selector", "evaluator")
 
 @dataclass(frozen=True)
 class HostMachine:
-    """How one gets there, and what is declared: facts that need not be asked."""
+    """How one gets there, and what is declared: facts that need not be queried."""
 
     name: str
     address: str
@@ -56,7 +56,7 @@ class HostMachine:
     ssh: tuple[str, ...] = ()
     """More options for ssh, such as -F FILE."""
     probe: str = ""
-    """A command that prints facts as a JSON object, asked as often as the load."""
+    """A command that prints facts as a JSON object, run as often as the load is read."""
     facts: Mapping[str, Value] = field(default_factory=dict)
 
     def words(self, patience: float) -> list[str]:
@@ -242,7 +242,7 @@ class HostsFile:
 
 
 LOCAL = "local"
-"""What stands for this machine where a hosts file is named."""
+"""The name of this machine in place of a hosts file."""
 
 
 def local_hosts_file() -> HostsFile:
@@ -364,7 +364,7 @@ def _discover(configuration: HostsFile) -> tuple[HostMachine, ...]:
 
 
 def fact_values(facts: Mapping[str, Any]) -> dict[str, Value]:
-    """Facts as expressions may ask for them: numbers, texts, or NULL."""
+    """Return the facts of a host for expressions: numbers, texts, or NULL."""
     return {
         name: fact if isinstance(fact, bool | int | float | str) else None
         for name, fact in facts.items()

@@ -1,7 +1,7 @@
-"""The host's end of a connection: does what is asked, and tells what happens.
+"""The agent on a host: executes the requests of a driver, and reports events.
 
-Requests and replies carry a number; events carry none. When the input ends, so does this process,
-and nothing else: jobs have supervisors of their own.
+Requests and replies carry a number; events carry none. When the input ends, this process exits;
+jobs continue, because each has its own supervisor.
 """
 
 from __future__ import annotations
@@ -88,11 +88,11 @@ def measure_speed() -> float:
 _STOPPED_SECONDS = 5.0
 """Seconds for which a supervisor may be stopped."""
 _MOST_BYTES = 1 << 16
-"""Bytes of a profile that are told at a time."""
+"""Bytes of a profile that are sent at a time."""
 
 
 class WatchedJob:
-    """One job that somebody wants to hear of."""
+    """A job whose events a driver has subscribed to."""
 
     def __init__(self, token: str, job: StoredJob, sent_bytes: int = 0) -> None:
         """*sent_bytes*: bytes of the profile that are known already."""
@@ -109,7 +109,7 @@ class WatchedJob:
             self.descriptor = os.pidfd_open(int(job.lock.read_text()))
 
     def new_events(self) -> list[dict[str, Any]]:
-        """New lines of the profile, and requirements that were written anew."""
+        """Send new lines of the profile, and changed requirements."""
         events: list[dict[str, Any]] = []
         with suppress(OSError):
             if self._profile.stat().st_size > self._sent_bytes:
@@ -345,7 +345,7 @@ class HostAgent:
     def _reply(self, request: dict[str, Any], _blobs: list[bytes]) -> Answer:
         """Return how a job ended, as its supervisor saw it.
 
-        And what it did to shared files and its folder.
+        Add what it did to shared files and to its folder.
         """
         job = self._store.job(request["token"])
         with job.reply.open("rb") as file:

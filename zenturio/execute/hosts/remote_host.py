@@ -46,7 +46,7 @@ _PAUSE_SECONDS = 0.05
 
 
 class ProbedHost(Protocol):
-    """What a probe asks of a host."""
+    """The commands of a probe."""
 
     def ask(self, do: str, *blobs: bytes, **fields: Any) -> Answer: ...
 
@@ -170,9 +170,9 @@ class RemoteHost:
         self.distrusted = False
         """Whether it said what no host may say: this driver does not speak to it again."""
         self.announced: bool | None = None
-        """What was last said of whether it is up."""
+        """The last reported state of the host: up or down."""
         self.announced_drain_reason = ""
-        """What was last said of why it is drained."""
+        """The last reported reason for draining it."""
         self.first = Event()
         """Set when the first attempt to connect is over."""
         self.cpus = 0

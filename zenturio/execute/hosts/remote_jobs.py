@@ -1,4 +1,4 @@
-"""Where things are on a host::
+"""The files of jobs on a host::
 
     FOLDER/files/DIGEST               a shared file, staged once, read-only
     FOLDER/builds/NODE/DIGEST/        what a build left, for this machine

@@ -103,7 +103,7 @@ class StageContext:
 
 
 def host_step_request(step: Step, facts: Mapping[str, Value]) -> dict[str, Any]:
-    """A step as a launcher understands it, with what it asks of the host filled in."""
+    """A step as a launcher reads it, with the facts of the host filled in."""
     return step_request(replace(step, command=fill_host_facts(step.command, facts, quote=True)))
 
 

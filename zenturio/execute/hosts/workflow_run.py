@@ -1,7 +1,7 @@
 """A workflow of real tasks: each a command, with the files of those that it waits for.
 
-The same workflow, given again, goes on where it was: tasks that have ended are known to the place,
-and those that still run at hosts are attached to. When all is done, they are forgotten.
+Running the same workflow again resumes it: tasks that have ended are known to the place, and those
+that still run at hosts are attached to. When all is done, they are forgotten.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ POLL_SECONDS = 0.1
 CHANGE_FRACTION = 0.25
 """By which part the share of a machine has to be another one to be told."""
 _SHOWN_LINES = 10
-"""Lines that are told of a task that failed."""
+"""Lines of output shown for a failed task."""
 MakeExperiment = Callable[[int, str], Experiment]
 """The experiment of a task at a host."""
 
@@ -74,7 +74,7 @@ class WorkflowHosts(MachineState):
     ) -> None:
         super().__init__(problem, None, forward)
         self.outcomes: dict[int, Outcome] = {}
-        """What came of each task, the last time that it was run."""
+        """The outcome of each task's last run."""
         self._place = place
         self._make = make
         self._begun = monotonic()
@@ -127,7 +127,7 @@ class WorkflowHosts(MachineState):
         return super().remaining(task)
 
     def _wait(self) -> None:
-        """Until something ends, somebody is to be woken, or it is time for a look."""
+        """Wait until a task ends, an alarm is due, or it is time for the next poll."""
         soon = self._alarms[0] - (monotonic() - self._begun) if self._alarms else POLL_SECONDS
         try:
             ended = [self._back.get(timeout=max(min(soon, POLL_SECONDS), 0.0))]
@@ -174,7 +174,7 @@ class WorkflowHosts(MachineState):
         self._end(run)
 
     def _look(self, machine: int) -> None:
-        """Whether a machine is there, and how fast its tasks go on."""
+        """Whether a machine is up, and the speed of its tasks."""
         host = self._place.host(self._names[machine])
         is_gone = host is None or not host.is_up
         if not is_gone:
@@ -248,7 +248,7 @@ def _last_lines(log: Log) -> str:
 
 
 CONVERGED = "converged"
-"""The metric by which the last task of a loop says that there is to be no other iteration."""
+"""The metric by which the last task of a loop reports convergence."""
 LARGE_BYTES = 2**20
 _HOLE = re.compile(r"\{(task|program|work|cores|iteration)\}")
 
@@ -335,7 +335,7 @@ class _TaskExperiments:
         self._loop_of = {loop.first: loop.tasks for loop in loops.find_loops(flow)}
 
     def renew(self, events: Sequence[Any]) -> None:
-        """Loops that begin anew."""
+        """Loops that start again."""
         for event in events:
             for task in self._loop_of[event.task]:
                 self._iteration[task] += 1
@@ -390,7 +390,7 @@ class _ConvergenceTest:
         self._most = most
 
     def more(self, loop: int, iteration: int, total: int) -> bool:  # noqa: ARG002
-        """Return whether nobody has said that it converged."""
+        """Return whether no task has reported convergence."""
         ended = [task for task in self._ends[loop] if task in self._live.outcomes]
         metrics = [self._live.outcomes[task].metrics for task in ended]
         if any(values.get(CONVERGED) for values in metrics):

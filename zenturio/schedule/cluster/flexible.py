@@ -1,4 +1,4 @@
-"""Jobs that run on more or fewer processors than were asked for: moldable and malleable.
+"""Jobs that run on more or fewer processors than requested: moldable and malleable.
 
 A moldable job has its number of processors chosen when it starts, a malleable one at any time. How
 long they run follows Amdahl's law: a part of a job is serial.
@@ -54,7 +54,7 @@ class FlexibleCluster:
         return self.size - sum(self.running.values())
 
     def pace(self, job: int, processors: int) -> float:
-        """Return how much faster *job* is on so many processors than on those asked for."""
+        """Return how much faster *job* is on so many processors than on those requested."""
         # Amdahl's law with one serial share for all jobs, relative to the processors asked for.
         parallel = 1 - self._serial
         asked = self._serial + parallel / self._asked[job]

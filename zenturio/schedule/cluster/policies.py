@@ -1,4 +1,4 @@
-"""Queue policies of batch systems: in which order jobs start, and who may overtake."""
+"""Queue policies of batch systems: in which order jobs start, and which may overtake others."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class TaskTimeSource(Protocol):
     def by_cores(self, task: WorkflowTask) -> Mapping[int, float]:
         """Return the seconds of *task* on a machine of speed 1 by its number of cores.
 
-        The number is 0 if nobody said on how many; empty if nothing is known of the task.
+        The number is 0 if unknown; empty if nothing is known of the task.
         """
         ...
 

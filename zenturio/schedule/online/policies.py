@@ -384,7 +384,7 @@ class Basic(_OnlineAlgorithm):
 class GHeft(_OnlineAlgorithm):
     """Run the task with the greatest upward rank of all workflows first (G-HEFT).
 
-    It minimises the end of all workflows, as if they were one. Not good while workflows keep
+    It minimises the makespan of all workflows together. Not good while workflows keep
     arriving: young ones have high ranks and starve those that are nearly done; its slowdowns were
     the worst of all. Cost: tasks x (active workflows + processors). R. Bolze, F. Desprez, B.
     Isnard: Evaluation of online multi-workflow heuristics based on list-scheduling algorithms.

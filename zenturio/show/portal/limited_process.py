@@ -1,7 +1,7 @@
 """Work for a page in a process of its own, with limits of time and memory.
 
-Schedules are made from an address, and nobody knows beforehand how long that takes. A thread could
-not be stopped, and its memory would be that of the portal; a process can be killed.
+A schedule is computed for a URL, and takes an unpredictable time. A thread could not be stopped,
+and its memory would be that of the portal; a process can be killed.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Which points of a large study are cached, by their keys, without making their experiments.
 
 A key names a point and a repeat, and the digest of the program names everything else: so a row of
-results with both stands for the experiment, and neither files are filled nor digests looked up. A
-result that is news to the user goes the usual way all the same: the first one of each cause of
-failure, and each that is better than all before.
+results with both identifies the experiment, without filling files or computing digests. Results
+that are news to the user are still looked up one by one: the first of each cause of failure, and
+each that is better than all before.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class CachedPoints:
         return [[None if isnan(v) else v for v in scores.tolist()] for scores in self._scores]
 
     def _is_news(self, place: int) -> bool:
-        """Return whether the user has not heard of such a result yet; from now on it counts."""
+        """Return whether such a result is news to the user; from now on it counts."""
         cause = self._cause_list[place]
         if cause:
             is_news = cause not in self._reported
@@ -129,7 +129,7 @@ class CachedPoints:
         return {halves[16 * at : 16 * at + 16]: at for at in range(len(self._first))}
 
     def _news(self, at: Array, causes: Array, mask: Array) -> list[int]:
-        """Return the places in *mask* of results that the user has not heard of yet."""
+        """Return the positions in *mask* of results that are news to the user."""
         news = []
         for cause in set(np.unique(causes[mask]).tolist()) - self._reported:
             news.append(int(np.flatnonzero(mask & (causes == cause))[0]))

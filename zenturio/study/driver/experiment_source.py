@@ -135,7 +135,7 @@ def choose_order(text: str) -> OrderKind:
 # Selection: all points, the first ones, some drawn at random, or one
 
 MANY = 1_000_000
-"""Beyond so many points, whoever wants all of them is asked to say so."""
+"""Running more points than this requires an explicit request."""
 
 
 @dataclass(frozen=True)
@@ -241,7 +241,7 @@ SPELL = 0.5
 
 
 class ExperimentSource(Protocol):
-    """Hands out experiments, and hears what became of them."""
+    """Yields the experiments to run, and receives their outcomes."""
 
     def __iter__(self) -> Iterator[Experiment | None]:
         """Yield the experiments that are ready; a later call yields those that became ready since.

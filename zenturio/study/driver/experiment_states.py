@@ -1,7 +1,8 @@
 """The states of the experiments of a run: events go in, commands come out.
 
-The driver tells this module what happened, and does what it answers. Nothing here reads a clock,
-starts a thread or touches a repository, so each decision can be read and tested alone::
+The driver passes events to this module, and executes the commands that it returns. Nothing here
+reads a clock, starts a thread or touches a repository, so each decision can be read and tested
+alone::
 
     proposed -> waiting -> claiming -> claimed -> submitted -> finished -> recorded
         |          ^          |           ^           |           |
@@ -126,7 +127,7 @@ class TrackedExperiment:
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """An experiment went from one state to another, as an observer is told."""
+    """A transition of an experiment, as reported to observers."""
 
     experiment: Experiment
     before: State
@@ -290,7 +291,7 @@ class Submit:
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """Cancel an experiment at its place, and answer who asked for it."""
+    """Cancel an experiment at its place, and reply to the request."""
 
     digest: str
 
@@ -333,7 +334,7 @@ class ReportRecorded:
 
 @dataclass(frozen=True, slots=True)
 class Forget:
-    """Tell the place that nobody will ask for these outcomes again."""
+    """Tell the place that these outcomes are recorded, and need not be kept."""
 
     outcomes: Sequence[Pair]
 

@@ -147,12 +147,13 @@ def evaluate(
 ) -> RunSummary:
     """Call *function* at each of *points* that has no outcome yet, and record what it returns.
 
-    After an interruption the same call goes on: finished calls are not repeated. With a *place*
-    the function is called there, as a command, many at a time. Results of another kind of machine
-    count with *any_machine*, or if the function is declared exact. With *each_machine* each kind of
+    After an interruption the same call goes on: finished calls are not repeated. With a *place* the
+    function is called there, as a command, many at a time. Results of another kind of machine count
+    with *any_machine*, or if the function is declared exact. With *each_machine* each kind of
     machine of the place measures everything. With *again* all is measured again, in a round of its
-    own. The plug-ins *observers* are told of each transition of an experiment. The run ends at the
-    first failure with *fail_fast*; without *go_on*, it also ends if the first eight calls all fail.
+    own. The plug-ins *observers* are called for each transition of an experiment. The run ends at
+    the first failure with *fail_fast*; without *go_on*, it also ends if the first eight calls all
+    fail.
     """
     function.check(points.space)
     if each_machine and any_machine:

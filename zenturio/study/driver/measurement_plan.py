@@ -286,7 +286,7 @@ class PointsWithinBudget(PointsAsNeeded):
 # Kinds of machine: every experiment is measured on each kind of a place, one after the other
 
 EACH_MACHINE = "each kind of machine of the place measures all experiments"
-"""What is said of a place that was not opened, and whose kinds nobody knows."""
+"""The note on a place that was not opened, so that its kinds of machine are unknown."""
 
 
 class MachinesOfOneKind:
@@ -400,7 +400,7 @@ class DriversInTurn:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether somebody stopped one of them."""
+        """Whether one of them was stopped."""
         return any(driver.is_stopped for driver in self.drivers)
 
 

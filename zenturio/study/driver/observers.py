@@ -18,7 +18,7 @@ GROUP = "observers"
 
 
 class Observer(Protocol):
-    """Something that is told what happens to the experiments of a run.
+    """A plug-in that is called for each transition of the experiments of a run.
 
     Each run makes its own. All calls come from the thread that drives the study, which waits for
     them: what takes long belongs into a thread of the observer.
@@ -31,8 +31,8 @@ class Observer(Protocol):
     def observe(self, transition: Transition) -> None:
         """Take in a transition: those of one experiment come in their order.
 
-        ``submitted`` is told before the place has the experiment, ``recorded`` when its outcome is
-        in the repository.
+        ``submitted`` is reported before the place has the experiment, ``recorded`` once its outcome
+        is in the repository.
         """
         ...
 
@@ -42,7 +42,7 @@ class Observer(Protocol):
 
 
 class Observers:
-    """The observers of a run, by name. One that fails is told nothing more, and the run goes on."""
+    """The observers of a run, by name. One that fails is not called again."""
 
     def __init__(self, observers: Mapping[str, Observer]) -> None:
         self._observers = dict(observers)

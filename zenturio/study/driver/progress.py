@@ -45,7 +45,7 @@ from zenturio.study.study_definition import ArchivedStudy
 Array = np.ndarray[Any, Any]
 
 _VARYING = MEASURED.keys() - {"exit"}
-"""What each machine measures anew, whatever the program is."""
+"""Metrics that each run measures again, for any program."""
 
 
 def is_exact(application: Application, goals: tuple[Goal, ...]) -> bool:
@@ -97,7 +97,7 @@ def round_begins(number: int) -> str:
 
 
 def round_goes_on(number: int) -> str:
-    """Say that a round is measured further which somebody has begun."""
+    """Print that the run continues a round that was begun before."""
     return (
         f"round {number} continues: experiments that have a result of this round are not run again"
     )
@@ -170,7 +170,7 @@ class ProgramHistory:
 
 
 def changed_program_notes(counts: Counter[str]) -> list[str]:
-    """Of how many cached results it is to be said that an executable has changed since."""
+    """Return the note on cached results whose executables have changed since."""
     return [
         f"{word} has changed since {count:,} cached {'results were' if count > 1 else 'result was'}"
         f' made: ZEN$ USE PROGRAM "{word}" makes it part of the experiments, and runs them again'
@@ -444,7 +444,7 @@ _MEASURED_NAME = re.compile(
     r"|mem|rss|bytes|energy|power|watt|joule|temp|(?:^|_)(?:t|s|ms|us|ns)(?:$|_)",
     re.IGNORECASE,
 )
-"""Names of metrics that a machine measures anew in each run, whatever the program computes."""
+"""Names of metrics that each run measures again, for any program."""
 _MEASURED_UNIT = re.compile(
     r".*/\s*(?:s|sec|min|h)|[mun]?s|sec|min|h|d|[kMGT]?Hz|[kKMGT]?i?B|J|W|°?C"
 )
@@ -630,7 +630,7 @@ def _metrics_used(expression: Expression, formulas: Mapping[str, Expression | No
 
 
 def _takes_last_match(metric: Metric) -> bool:
-    """Whether a pattern is looked for anywhere in a line, and nobody said which match counts."""
+    """Whether a pattern matches anywhere in a line, and no TAKE selects a match."""
     return (
         metric.regex is not None
         and metric.source in ("stdout", "stderr")
@@ -850,7 +850,7 @@ class RunCounts:
                 self._remark(remark)
 
     def news(self) -> tuple[str, ...]:
-        """Return the remarks of outcomes that nobody was told yet."""
+        """Return the remarks of outcomes that were not printed yet."""
         news, self._news = self._news, []
         return tuple(news)
 

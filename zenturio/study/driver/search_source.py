@@ -1,4 +1,9 @@
-"""The experiments that a search asks for. A run without a search does not load this module."""
+"""The experiments that a search proposes, in the order in which it gets their outcomes.
+
+`SearchSpec` is the search as the user requested it, `SearchSource` makes its experiments,
+`ArrivalOrder` repeats the order in which outcomes arrived, and `RecordedPoints` finds the results
+with which a search begins. A run without a search does not load this module.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +53,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SearchSpec:
-    """How points are searched for: which engine, set how, and when it ends."""
+    """A search as the user requested it: engine, settings, budget and stop rules."""
 
     engine: str
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -64,33 +69,34 @@ class SearchSpec:
     advice: tuple[tuple[tuple[Any, ...], float], ...] = ()
     """Values of the parameters and scores in that study when the search began."""
     ordered: bool = False
-    """Whether proposals depend on the numbers of trials alone; else on the order of arrival, too,
-    which is recorded."""
+    """Whether proposals depend on the numbers of trials only. Otherwise they also depend on the
+    order in which outcomes arrive, and that order is recorded.
+    """
     replay: str = ""
     """The version of a study whose recorded order of arrival this search follows."""
     followed: tuple[PlacedRun, ...] = ()
-    """That order."""
+    """The recorded order of arrival."""
     confirm: int = 0
     """How many runs of the budget measure the leading points again."""
 
     @property
     def is_ordered(self) -> bool:
-        """Whether the order of arrival changes nothing; it never does where there is one slot."""
+        """Whether the order of arrival has no effect; with one slot it never has."""
         return self.ordered or self.slots <= 1
 
     @property
     def order_name(self) -> str:
-        """What the order of arrival is called in the record: it names this very search."""
+        """The name of the order of arrival in the record; it is unique to this search."""
         note = json.dumps(self.note(), sort_keys=True).encode()
         return f"search {hashlib.sha256(note).hexdigest()[:12]}"
 
     def resumed(self, before: Mapping[str, Any], slots: int) -> SearchSpec:
         """Return this search for *slots*, or for as many as it had when it was interrupted.
 
-        *before* are the notes of its study. An engine asks ahead by the number of slots, so with
-        the recorded number, and the points that were known when it began, a search proposes the
-        same points. With more slots than that it begins anew, because otherwise slots would be
-        idle.
+        *before* are the notes of its study. How far ahead an engine proposes depends on the number
+        of slots. So with the recorded number of slots, and the points that were known at the start,
+        a search proposes the same points again. With more slots it starts over, because otherwise
+        slots would be idle.
         """
         noted = before.get(SEARCH, {})
         recorded = replace(
@@ -132,9 +138,9 @@ class SearchSpec:
         known: Mapping[Point, Scores] | None = None,
         shared: tuple[tuple[str, ...], ...] = (),
     ) -> SearchLoop:
-        """Return the search on its way; InputError if it is not one for this engine or space.
+        """Return the loop that runs this search; InputError if the engine does not suit the space.
 
-        *shared* as `SearchProblem` has it.
+        *shared* is passed to `SearchProblem`.
         """
         if not goals:
             raise InputError(
@@ -172,10 +178,10 @@ class SearchSpec:
     def arrivals(
         self, repository: Repository, study: str, round_: int | None, kinds: Kinds
     ) -> ArrivalOrder | None:
-        """Return the order in which outcomes count; None where that changes nothing.
+        """Return the order in which outcomes are passed to the engine; None if it has no effect.
 
-        It begins with what this search recorded in *study*, in that round and on *kinds* of
-        machine, and goes on with the order that it follows.
+        It begins with the outcomes that this search recorded in *study*, in this round and on
+        *kinds* of machine, and continues with the order that it follows.
         """
         if self.is_ordered:
             return None
@@ -198,12 +204,12 @@ class SearchSpec:
         return all(rule is None for rule in (*rules, self.stops.share))
 
     def lag(self, space: Space) -> int:
-        """Return how many trials before one are not waited for when that is judged."""
+        """Return how many of the trials before a trial may still be pending when it is judged."""
         trials = self.budget.trials and self.budget.trials - self.confirm
         return lag_for(SearchProblem(space, budget=trials, slots=self.slots))
 
     def planned(self, space: Space) -> int:
-        """Return how many points it may come to; 0 where nobody knows."""
+        """Return the largest number of points that it may evaluate; 0 if unknown."""
         size = space.size + self.confirm if space.finite else None
         limits = [count for count in (self.budget.trials, size) if count is not None]
         return min(limits, default=0)
@@ -218,7 +224,7 @@ def _advice(note: Mapping[str, Any]) -> tuple[tuple[tuple[Any, ...], float], ...
 
 
 def recorded_search(repository: Repository, study: str) -> SearchSpec:
-    """Return the search that *study* recorded, to be run again in its order of arrival.
+    """Return the search that *study* recorded, which repeats it in its order of arrival.
 
     InputError if *study* was not searched.
     """
@@ -250,7 +256,7 @@ def recorded_search(repository: Repository, study: str) -> SearchSpec:
 
 
 class CachedRun(NamedTuple):
-    """A run whose result is known by its key, and for which no experiment was made."""
+    """A run whose result was found by the key of its point, without making an experiment."""
 
     point: Point
     scores: tuple[float | None, ...] | None
@@ -261,18 +267,18 @@ ArrivedRun = tuple[Experiment, Outcome] | CachedRun
 
 
 class ArrivalOrder:
-    """The order in which a search is told of outcomes: a recorded one first, then as they arrive.
+    """The order in which a search gets outcomes: first the recorded order, then as they arrive.
 
-    Each run is known by the number of its trial, from 1, and by its repeat, and has a turn. An
-    outcome that comes earlier than its turn is held. Runs that are not recorded take a turn, too:
-    those that are one experiment with an earlier one, and those that another study ran. So a turn
-    that no record has is that of the first of these that can have it.
+    A run is identified by the number of its trial, from 1, and its repeat, and has a turn. An
+    outcome that arrives before its turn is held back. Runs that are not recorded take a turn, too:
+    those that share an experiment with an earlier run, and those of another study. So a turn that
+    is not recorded belongs to the first of these runs that can have it.
     """
 
     def __init__(
         self, name: str, recorded: Iterable[PlacedRun] = (), followed: Iterable[PlacedRun] = ()
     ) -> None:
-        """*recorded* are results of this search, *followed* those of the one that it repeats."""
+        """*recorded* are results of this search, *followed* those of the search that it repeats."""
         followed = tuple(followed)
         self._name = name
         self._recorded = {(run.block, run.repeat): run.turn for run in recorded}
@@ -282,14 +288,14 @@ class ArrivalOrder:
         self._last_turn = max(self._turns.values(), default=0)
         self._last_followed = max((run.turn for run in followed), default=0)
         self._turn = 0
-        """The turn of the outcome that counted last."""
+        """The turn of the last outcome that was released."""
         self._whole_from = 0
-        """Up to this turn, those that no record has are of no run."""
+        """Up to this turn, turns that are not recorded belong to no run."""
         self._held_runs: dict[tuple[int, int], ArrivedRun] = {}
         self._unplaced: dict[tuple[int, int], ArrivedRun | None] = {}
         """Outcomes that are not recorded with a turn; None for one that is being looked up."""
         self._earlier: dict[tuple[int, int], tuple[int, int]] = {}
-        """Of runs that equal an earlier one, which counts before them: that one."""
+        """The earlier run of each run that equals one; the earlier one is released first."""
         self.has_gaps = len(self._turns) < self._last_turn
         """Whether runs that are not recorded took turns."""
         self.left_at: int | None = None
@@ -302,20 +308,20 @@ class ArrivalOrder:
         return bool(self._expected)
 
     def may_be_next(self, run: tuple[int, int]) -> bool:
-        """Return whether the outcome of *run* can be the one that is waited for."""
+        """Return whether the outcome of *run* may be the next one."""
         if self.is_at_gap:
             return run not in self._turns
         return self._expected[0] == run
 
     def position(self, run: tuple[int, int]) -> RunPosition:
-        """Return the place of a run whose outcome is to be recorded; the same when asked again."""
+        """Return the position of a run whose outcome is recorded now; repeated calls agree."""
         if run not in self._turns:
             self._unplaced.pop(run, None)
             self._assign(run)
         return RunPosition(self._name, run[0], self._turns[run])
 
     def take(self, run: tuple[int, int], arrived: ArrivedRun) -> Iterator[ArrivedRun]:
-        """Take in an outcome; yield those whose turn it is now."""
+        """Add an outcome; yield the outcomes whose turn has come."""
         if run in self._turns:
             self._held_runs[run] = arrived
         else:
@@ -323,22 +329,22 @@ class ArrivalOrder:
         yield from self._released()
 
     def expect(self, run: tuple[int, int]) -> None:
-        """Expect the outcome of *run*, which equals one that counted, from the record."""
+        """Expect the outcome of *run* from the record: it equals a run that was released."""
         if run not in self._turns:
             self._unplaced[run] = None
 
     def follow(self, earlier: tuple[int, int], run: tuple[int, int]) -> None:
-        """Let *run*, which equals *earlier*, count after that, if that one waits for its turn."""
+        """Release *run*, which equals *earlier*, after that one if it is held back."""
         if earlier in self._held_runs:
             self._earlier[run] = earlier
 
     def skip_gap(self) -> Iterator[ArrivedRun]:
-        """Let no run have the turns before the next recorded one; as `take`."""
+        """Skip the turns before the next recorded one; yield like `take`."""
         self._whole_from = self._turns[self._expected[0]] - 1
         yield from self._released()
 
     def leave(self) -> Iterator[ArrivedRun]:
-        """Follow the other search no longer, nor this one's record if that is all; as `take`."""
+        """Stop following the other search, or else the record of this one; yield like `take`."""
         if self.left_at is None:
             self.left_at = self._followed
         unrecorded_runs = [run for run in self._expected if run not in self._recorded]
@@ -482,24 +488,24 @@ class SearchSource:
         self._ready: deque[Experiment] = deque()
         self._pending_points: dict[Point, _PendingPoint] = {}
         self._points: dict[int, tuple[Experiment, Point]] = {}
-        """Of the experiments that are not complete, by their identity."""
+        """Unfinished experiments with their points, by `id`."""
         self._twins: dict[str, list[Experiment]] = {}
-        """Experiments that are one, by digest; the first of them is run."""
+        """Experiments that are equal, by digest; only the first of each list is run."""
         self._counted: set[str] = set()
-        """Digests of runs that counted, where the order of arrival matters."""
+        """Digests of runs that were released, if the order of arrival matters."""
         self._cached_runs: dict[str, tuple[int, int]] = {}
         """Cached runs that may wait for their turn, by the digest of their experiment."""
         self._confirmation = confirmation
         """Measures the leading points again when the search is over."""
         self._confirming: dict[int, tuple[Experiment, Point]] = {}
-        """Of its experiments that are not complete, by their identity."""
+        """Unfinished experiments of the confirmation with their points, by `id`."""
         has_race = len(goals) == 1 and is_raced(repeat)
         self._race = Race(goals[0].direction, lag) if has_race else None
 
     def skip_cached(self, load: LoadCachedPoints) -> None:
-        """Tell the search of cached points as *load* returns them, and make no experiments.
+        """Take the scores of cached points from *load*, without making experiments.
 
-        Where results say how often a point runs, each of them is looked up.
+        If the number of repeats depends on the results, each result is looked up instead.
         """
         is_fixed = self._repeat.until is None and not self._repeat.warmup
         if is_fixed and self._confirmation is None:
@@ -513,14 +519,14 @@ class SearchSource:
 
     @property
     def over(self) -> bool:
-        # A point in flight may need more runs, if their number depends on what comes of them.
+        # A pending point may need more runs if their number depends on its results.
         may_grow = bool(self._race or self._repeat.until) and bool(self._pending_points)
         is_over = self.loop.is_over and not self._ready and not may_grow
         return is_over and (self._confirmation is None or self._confirmation.is_over)
 
     @property
     def ended(self) -> str:
-        """What ended the search; empty while it goes on, or if it was left."""
+        """Why the search ended; empty while it runs, or if it was abandoned."""
         return self.loop.stop_reason if self.over else ""
 
     @property
@@ -580,7 +586,7 @@ class SearchSource:
         return self._pending_points[self.point_of(experiment)].numbers[0] + 1, experiment.repeat
 
     def _count(self, arrived: ArrivedRun) -> None:
-        """Take in a run whose turn it is."""
+        """Pass on a run whose turn has come."""
         if not isinstance(arrived, CachedRun):
             experiment, outcome = arrived
             if self._is_first(experiment):
@@ -639,12 +645,12 @@ class SearchSource:
 
     def _go_on_all(self, point: Point) -> None:
         self._go_on(point)
-        # Others may have waited for this point to be compared with it.
+        # Other points may wait for a comparison with this one.
         for waiting in [p for p, trial in self._pending_points.items() if trial.runs.is_idle]:
             self._go_on(waiting)
 
     def _go_on(self, point: Point) -> None:
-        """Make more runs of *point*, or tell the search of its scores if it needs none."""
+        """Make more runs of *point*, or pass its scores to the search if it needs no more."""
         pending = self._pending_points[point]
         if self.loop.is_over and pending.runs.is_idle:  # it ended before its budget did
             del self._pending_points[point]
@@ -679,7 +685,9 @@ class SearchSource:
         self.loop.tell(number, scores)
 
     def _ask(self) -> bool:
-        """Return whether the search had something new: what is cached is told at once."""
+        """Ask the search for a point; return whether there was news. Cached points are told at
+        once.
+        """
         has_cached = False
         if self.loop.is_over and self._confirmation:
             return self._confirm(self._confirmation)
@@ -707,7 +715,7 @@ class SearchSource:
     def _take_cached(
         self, number: int, point: Point, repeats: Sequence[tuple[float | None, ...] | None]
     ) -> None:
-        """Tell the search of a cached point, in the order of arrival if there is one."""
+        """Pass the scores of a cached point to the search, in the order of arrival if any."""
         if self.arrivals is None:
             scores = mean_scores([scored for scored in repeats if scored is not None])
             self._tell(number, scores, repeats)
@@ -724,7 +732,9 @@ class SearchSource:
                 self._count(arrived)
 
     def _expect_twin(self, experiment: Experiment) -> None:
-        """Let *experiment*, if it equals an earlier run, count from the record, and after that."""
+        """If *experiment* equals an earlier run, expect its outcome from the record, after that
+        run.
+        """
         assert self.arrivals is not None
         digest = self._digest_of(experiment)
         earlier = self._cached_runs.get(digest)
@@ -748,7 +758,7 @@ class SearchSource:
             self._made_count += 1
 
     def _is_run(self, experiment: Experiment) -> bool:
-        """Add *experiment* to its twins, and return whether it is the one of them that is run."""
+        """Add *experiment* to its twins, and return whether it is the first, which is run."""
         twins = self._twins.setdefault(self._digest_of(experiment), [])
         twins.append(experiment)
         is_first = twins[0] is experiment
@@ -757,7 +767,7 @@ class SearchSource:
         return is_first
 
     def _add_runs(self, point: Point) -> None:
-        """Make the runs of *point* that are needed whatever comes of those in flight."""
+        """Make the runs of *point* that are needed regardless of the pending results."""
         runs, allowed = self._pending_points[point].runs, self._pending_points[point].allowed
         while runs.stop is None and runs.spared and (number := runs.next_number) is not None:
             if self._race and runs.proposed >= allowed:
@@ -768,11 +778,11 @@ class SearchSource:
             self._add(experiment)
 
     def _has_left_order(self) -> bool:
-        """Return whether the recorded order just turned out to be that of another search.
+        """Return whether the recorded order proved to belong to another search, and was left.
 
-        All that can be proposed is pending: so is the run whose outcome arrived next, if the
-        engine and the results are those of before. Turns of no run, which a search leaves that was
-        interrupted after it left an order, are skipped.
+        Everything that can be proposed is pending now. If the engine and the results are the same
+        as before, the run that arrived next in the recorded order is among them. A search that was
+        interrupted after it left an order has turns without a run: these are skipped.
         """
         order = self.arrivals
         if order is None or not order.is_waiting or self.loop.is_over:
@@ -790,7 +800,7 @@ def expected_point(
 ) -> ExpectedPoint | None:
     """Return the point of *measured* that is expected to be the best.
 
-    Each has one score. None where these are too few, or scatter too little to be doubted.
+    Each has one score. None if there are too few, or if they scatter too little.
     """
     sign = 1.0 if goal.direction == "minimize" else -1.0
     points, scores = [point for point, _ in measured], [score for _, score in measured]
@@ -808,7 +818,7 @@ def confirmed_point(
 ) -> ExpectedPoint | None:
     """Return the best of the points that were *measured* again when the search was over.
 
-    The first score of each is the one of the search. None where there is no such point.
+    The first score of each is from the search itself. None if no point was measured again.
     """
     at = confirmed([scores[1:] for _, scores in measured], Directions((goal.direction,)))
     if at is None:
@@ -832,30 +842,32 @@ def first_repeats(repeat: Repeat) -> int:
 
 
 def mean_scores(scores: Sequence[tuple[float | None, ...]]) -> tuple[float | None, ...]:
-    """Of the repeats that succeeded, for each goal; nothing if none did."""
+    """Return the mean of the successful repeats for each objective; empty if none succeeded."""
     columns = zip(*scores, strict=True)
     return tuple(mean([value for value in column if value is not None]) for column in columns)
 
 
-# Known points: what a repository knows of a program when a search of it begins
+# Recorded points: the results of a program that exist when a search of it begins
 
 MOST_KNOWN, MOST_COMPARED = 1000, 5000
-"""Known points that a search begins with at the most, and points whose files are filled to see
-whether they are known."""
+"""The most recorded points with which a search begins, and the most points whose files are filled
+in to look for results.
+"""
 MOST_ADVICE, BEST_ADVICE = 300, 100
-"""Results of another version or machine that advise a search at the most, and how many of them are
-its best ones; the others are spread over all ranks."""
+"""The most results of another version or machine that advise a search, and how many of them are its
+best; the others are spread over all ranks.
+"""
 REPEATS = "/"
-"""Before the number of repeats of a known point that has not all of them."""
+"""Precedes the number of repeats of a point that has not all of them yet."""
 ABBREVIATED = 16
 """Characters of a digest in the note of a search."""
 
 
 class KnownPoints:
-    """Points of a space whose experiments have outcomes in a repository, from any study of it.
+    """Looks for points of a space that have results in a repository, in any of its studies.
 
-    An experiment's digest stands for the program, its inputs and its environment. So outcomes are
-    those of the same program, whatever the study was called.
+    The digest of an experiment identifies the program, its inputs and its environment. So the
+    results are those of the same program, whatever the study was named.
     """
 
     def __init__(
@@ -865,7 +877,7 @@ class KnownPoints:
         goals: Sequence[Goal],
         least: int = 1,
     ) -> None:
-        """Points count that have *least* repeats or more, without a gap from the first one on."""
+        """A point counts if its first *least* repeats, or more, have results."""
         self._repository = repository
         self._generator = generator
         self._goals = goals
@@ -874,7 +886,7 @@ class KnownPoints:
     def collect(
         self, space: Space, kinds: Kinds, frozen: Collection[str] | None = None
     ) -> dict[str, tuple[Point, Scores]]:
-        """Return known points and their scores by abbreviated digest, on *kinds* of machine.
+        """Return points with results on *kinds* of machine, and their scores, by short digest.
 
         Only those in *frozen*, if it is not None.
         """
@@ -884,8 +896,8 @@ class KnownPoints:
         counts = dict(key.partition(REPEATS)[::2] for key in expected)
         scored: dict[str, tuple[Point, Scores]] = {}
         points = list(self._candidates(space))
-        # Of more points than can be known those are drawn that are nowhere in particular; those of
-        # a frozen list may be anywhere.
+        # If there are too many, a random sample is used; the points of a frozen list may be
+        # anywhere.
         random.Random(0).shuffle(points)  # noqa: S311 - not for secrets
         compared, limit = (MOST_COMPARED, MOST_KNOWN) if frozen is None else (None, len(expected))
         candidates = iter(points[:compared])
@@ -912,7 +924,7 @@ class KnownPoints:
         return {key: scored[key] for key in frozen if key in scored}
 
     def _candidates(self, space: Space) -> Iterator[Point]:
-        """Yield points that studies with the same parameters have results of."""
+        """Yield the points for which studies with the same parameters have results."""
         names = [parameter.name for parameter in space.dimensions]
         visited: set[Point] = set()
         for study in self._repository.studies():
@@ -934,7 +946,7 @@ class KnownPoints:
     def _measured(
         repeats: Sequence[Experiment], outcomes: Mapping[str, Outcome]
     ) -> list[tuple[Experiment, Outcome]]:
-        """Return the first of the *repeats*, as far as they have outcomes."""
+        """Return the *repeats* up to the first one without an outcome."""
         measured = []
         for experiment in repeats:
             matches = [outcomes[digest] for digest in experiment.digests if digest in outcomes]
@@ -961,8 +973,8 @@ def collect_advice(
 ) -> tuple[tuple[tuple[Value, ...], float], ...]:
     """Return values and scores of points of *space* in *study*, the best first.
 
-    They are those of the kind of machine that has the most. InputError if *study* has no results
-    of this space and *goal*, NotFoundError if there is no such study.
+    They are from the kind of machine with the most results. InputError if *study* has no results
+    for this space and *goal*, NotFoundError if there is no such study.
     """
     fields = {field.name for field in repository.definition(study).parameters}
     names = [parameter.name for parameter in space.dimensions]
@@ -1017,11 +1029,11 @@ def _is_point(space: Space, values: Mapping[str, Value]) -> bool:
 
 
 FEWEST_NOTED = KrigingSettings().memory
-"""Trials that a model keeps in any case, unless its settings say otherwise."""
+"""Trials that a model keeps unless its settings name another number."""
 
 
 def left_order(order: ArrivalOrder) -> str:
-    """Return what is said of a search that could not follow a recorded order of arrival."""
+    """Return the note on a search that could not follow a recorded order of arrival."""
     count = amount(order.left_at or 0, "result")
     return (
         f"the search followed the recorded order of arrival for {count}, and then proposed other"
@@ -1030,7 +1042,7 @@ def left_order(order: ArrivalOrder) -> str:
 
 
 def memory_notes(search: SearchSpec, space: Space, goals: Sequence[Goal]) -> tuple[str, ...]:
-    """Return what is said of a search of more trials than its model keeps."""
+    """Return the note on a search with more trials than its model keeps."""
     trials = min(search.budget.trials or 0, search.planned(space)) - search.confirm
     if trials <= FEWEST_NOTED and "memory" not in search.settings:
         return ()
@@ -1046,7 +1058,7 @@ def memory_notes(search: SearchSpec, space: Space, goals: Sequence[Goal]) -> tup
 
 
 def known_notes(search: SearchSpec, known: Mapping[Point, Scores]) -> tuple[str, ...]:
-    """Return what is said of the results that a search begins with."""
+    """Return the notes on the results with which a search begins."""
     notes = []
     if known:
         verb = "was" if len(known) == 1 else "were"

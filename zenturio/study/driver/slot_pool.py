@@ -1,4 +1,4 @@
-"""One place for several studies: who gets the next slot is decided when one is free.
+"""One place for several studies: which study gets the next slot is decided when one is free.
 
 Each study has an executor of its own, an `Allotment`, which takes all that the study
 submits.

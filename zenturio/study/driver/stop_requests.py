@@ -58,8 +58,9 @@ def stop_on_signals(
 def interrupt_at_end_signals() -> Iterator[None]:
     """Let SIGTERM and SIGHUP interrupt the block as Ctrl-C does, where they would kill.
 
-    ``zen cancel`` sends SIGTERM to whoever holds the lease of a study, also while its driver does
-    not listen yet or no longer: the lease is given back then, too, and the place closed.
+    ``zen cancel`` sends SIGTERM to the process that holds the lease of a study, also while its
+    driver does not listen yet or no longer: the lease is given back then, too, and the place
+    closed.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -94,7 +95,8 @@ UNWANTED = "unwanted"
 class CancelRequests:
     """Experiments that users want cancelled: empty files ``unwanted/DIGEST`` below *folder*.
 
-    Files, for whoever asks and whoever drives are different processes that may begin in any order.
+    Requests are files, because the command and the driver are different processes, which may start
+    in any order.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -136,9 +138,9 @@ class StopResult:
 
     study: str
     stopped: tuple[Lease, ...] = ()
-    """Drivers that were told, and have ended."""
+    """Drivers that were signalled, and have exited."""
     told: tuple[Lease, ...] = ()
-    """Drivers elsewhere that will hear of it at their next heartbeat."""
+    """Drivers on other machines, which see the request at their next heartbeat."""
     jobs: int = 0
     """Experiments that dead drivers had in a queue."""
 

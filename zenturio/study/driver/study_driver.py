@@ -1,7 +1,7 @@
 """Drive a study to its end: keep the place busy, commit in groups, survive failures.
 
-What is decided about an experiment is decided in `experiment_states`; here its commands meet the
-repository, the place, the source and whoever watches.
+What is decided about an experiment is decided in `experiment_states`; here its commands are applied
+to the repository, the place, the source and the observers.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class DriverSettings:
     each_machine: bool = False
     """Whether each kind of machine of the place measures everything; else any of them does."""
     observers: tuple[str, ...] = ()
-    """The plug-ins that are told of each transition of an experiment, by name."""
+    """The plug-ins that are called for each transition of an experiment, by name."""
     go_on: bool = False
     """Whether to go on although the first experiments fail for one cause of the study itself."""
     for_search: bool = False
@@ -223,7 +223,7 @@ class StudyDriver:
 
     @property
     def has_completed(self) -> bool:
-        """Whether it went on until nothing was left, and nobody stopped it."""
+        """Whether it ran until nothing was left, and was not stopped."""
         return self._is_over() and not self._stops
 
     @property
@@ -232,7 +232,7 @@ class StudyDriver:
         return self._stops > 0 and not self._has_failed_fast
 
     def drive(self) -> RunSummary:
-        """Run until nothing is left, or until somebody stops it."""
+        """Run until nothing is left, or until it is stopped."""
         began = monotonic()
         in_flight = self._in_flight
         stopping = stop_on_signals(in_flight.request_stop, in_flight.signals)

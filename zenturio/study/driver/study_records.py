@@ -394,7 +394,7 @@ class StudyRecords:
     def _doubt(self, digests: Iterable[str]) -> None:
         """Raise RecordError for cached outcomes that are never given: no claim is granted on them.
 
-        Once it is no contradiction: somebody may set an outcome aside between the two questions.
+        Once it is no contradiction: an outcome may be set aside between the two queries.
         """
         for digest in digests:
             self._contradictions[digest] += 1

@@ -517,7 +517,7 @@ def _first_that_runs(versions: CommitVersions, labels: Mapping[str, str]) -> str
 
 @dataclass
 class ConfirmingBlocks:
-    """Blocks of one pair of commits after the other, of each until it has a word."""
+    """Runs blocks of one pair of commits after the other, each until it has a verdict."""
 
     pairs: Sequence[tuple[str, str]]
     points: int

@@ -46,12 +46,12 @@ UserRole = Literal["look", "run", "admin"]
 
 @dataclass(frozen=True)
 class ServiceUser:
-    """Somebody who may come."""
+    """A user of the service."""
 
     name: str
     role: UserRole = "look"
     password: str = ""
-    """Hashed; empty for who comes through a proxy only."""
+    """Hashed; empty for users who come through a proxy only."""
     token: str = ""
     """The hash of what programs submit with in the user's name; empty if none may."""
 
@@ -206,7 +206,7 @@ class ServiceConfig:
 
     @classmethod
     def of(cls, project: Path) -> ServiceConfig:
-        """What the file of the *project* says; all that is wrong with it is told together."""
+        """What the file of the *project* says; all errors in it are reported together."""
         table = read_table(project / FILE, SERVE)
         if table is None:
             return cls()

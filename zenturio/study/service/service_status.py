@@ -1,4 +1,4 @@
-"""Whether a service runs: the locks that it holds, and its metrics for Prometheus."""
+"""The status of a service: the lock that it holds while it runs, and metrics for Prometheus."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ LOCK = "serve.lock"
 
 @contextmanager
 def locked_alone(folder: Path, name: str = LOCK) -> Iterator[None]:
-    """Yield the only service of the project whose ``.zenturio`` is *folder*; else a ConflictError.
+    """Hold the lock of the service in *folder*, a ``.zenturio``; ConflictError if it is held.
 
-    With another *name*, the only one of what is called so. Nobody but the account of the service
-    can hold the lock, and so keep it from starting.
+    *name* selects another lock. Only the account of the service can hold the lock, so no other user
+    can keep a service from starting.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / name
@@ -45,7 +45,7 @@ def locked_alone(folder: Path, name: str = LOCK) -> Iterator[None]:
 
 @contextmanager
 def locked_repository(repository: Repository) -> Iterator[None]:
-    """The only service of a database, wherever its project is; a server's are not told apart."""
+    """Hold the lock of the service of a database file, whatever its project; none on a server."""
     place = Path(repository.location)
     if not place.is_file():
         yield
@@ -55,11 +55,11 @@ def locked_repository(repository: Repository) -> Iterator[None]:
 
 
 def is_served(folder: Path) -> bool:
-    """Return whether a service looks at the queue of that project, on this machine."""
+    """Return whether a service of the project runs on this machine."""
     return is_locked(folder / LOCK)
 
 
-# The state of a service as Prometheus reads it: the text format, version 0.0.4
+# The state of a service in Prometheus' text format, version 0.0.4
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _STANDING = ("waiting", "running")
@@ -67,7 +67,7 @@ _Labels = tuple[tuple[str, str], ...]
 
 
 def metrics_text(repository: Repository, *, is_served: bool) -> str:
-    """Return the metrics of the queue: submissions by state, and what each user has of it."""
+    """Return the metrics of the queue: submissions by state, and by user."""
     submissions = repository.submissions()
     turns = Counter(submission.turn for submission in submissions)
     lines = [
@@ -119,6 +119,6 @@ def _metric(name: str, kind: str, text: str, values: Mapping[_Labels, float]) ->
 
 
 def _escaped(text: str) -> str:
-    """Return the value of a label as it is written between quotes."""
+    """Return the value of a label, escaped for quotes."""
     text = text.encode(errors="replace").decode()
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,4 +1,4 @@
-"""Who gets the next slot, of several studies that share a place.
+"""Policies that choose which of several studies gets the next slot of a place.
 
 The policies are those of workflows that arrive one after the other (``zen algorithms``), the same
 code: a study is a workflow whose tasks are its experiments. How long an experiment takes nobody
@@ -143,7 +143,7 @@ def _seconds_ahead(load: StudyLoad, mean: float, free: Sequence[float]) -> float
 # virtual time of the others: idle time is not saved up.
 
 ANYBODY = "*"
-"""The name in [serve.shares] of those who are not named there."""
+"""The name in [serve.shares] for users who are not named there."""
 
 
 @dataclass(frozen=True)

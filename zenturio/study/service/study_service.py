@@ -280,7 +280,7 @@ A hundred at once would take turns at every step, and none would ask for a slot 
 ones do; one user's slow commands for versions keep nobody else waiting.
 """
 LATER = 5.0
-"""Seconds until what somebody else drives is tried again."""
+"""Seconds until a study with another driver is tried again."""
 BEGINNING = 5.0
 """Seconds for which studies have to ask for slots before the first are lent."""
 GLANCE = 0.02
@@ -305,8 +305,8 @@ class StudyService:
     ) -> None:
         """*notify* hears what begins and ends, a line each; *shares* are what users may have.
 
-        With *run_unverified* submissions are run whose user nobody checked; never where a place
-        runs experiments as their users.
+        With *run_unverified*, submissions of unverified users are run; never where a place runs
+        experiments as their users.
         """
         self.policy = policy
         self._repository = repository

@@ -1,4 +1,4 @@
-"""The side of a service's user: prepare, sign, submit and cancel what the queue holds."""
+"""The client of a service: prepare, sign, submit and cancel submissions in the queue."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from zenturio.study.service.submitted_program import collect_program
 from zenturio.study.study_request import StudyRequest
 
 PATIENCE = 30.0
-"""Seconds that a service has to stop a study."""
+"""Seconds within which a service has to stop a study."""
 LOOK = 0.1
 
 
 @dataclass(frozen=True)
 class PreparedSubmission:
-    """A study whose files were read and understood: what is put into the queue."""
+    """A study whose files were parsed and checked, ready for the queue."""
 
     study: str
     facts: Mapping[str, Any]
@@ -36,7 +36,7 @@ class PreparedSubmission:
 
 
 def prepare_submission(request: StudyRequest, repository: Repository) -> PreparedSubmission:
-    """Read the files of *request*; InputError where it cannot be run or cannot travel."""
+    """Read the files of *request*; InputError if it cannot run, or not in another folder."""
     paths = tuple(str(Path(path).absolute()) for path in request.paths)
     absolute = replace(request, paths=paths)
     session = absolute.session(repository)
@@ -48,9 +48,10 @@ def prepare_submission(request: StudyRequest, repository: Repository) -> Prepare
 def submit_study(
     repository: Repository, request: StudyRequest, user: str, token: str = ""
 ) -> StudySubmission:
-    """Put a study into the queue with its files, once these have been read and understood.
+    """Check a study, and put it into the queue with its files.
 
-    What waits or runs already is not asked for twice; another one of that name is a ConflictError.
+    If the same submission waits or runs already, it is returned; ConflictError if another study of
+    that name does.
     """
     submitted = replace(request, project=repository.begin_project())
     return enter_submission(repository, prepare_submission(submitted, repository), user, token)
@@ -64,9 +65,9 @@ def enter_submission(
     *,
     is_checked: bool = False,
 ) -> StudySubmission:
-    """Put what was prepared into the queue; *is_checked* says that *user* is who submits it.
+    """Put a prepared study into the queue; *is_checked*: whether *user* was authenticated.
 
-    A checked user is not held up by rows that anybody may have written.
+    Rows that any user could have written do not hinder an authenticated user.
     """
     study, facts = prepared.study, prepared.facts
     project = facts.get("project", "")
@@ -74,7 +75,8 @@ def enter_submission(
     for submission in repository.submissions(("waiting", "running")):
         if submission.study != study or submission.request.get("project", "") != project:
             continue
-        # Until the service looks at a row, it may claim to be verified: only a signature proves it.
+        # Until the service has seen a row, it may claim anything: only a signature proves the
+        # user.
         is_verified = submission.verified and (not others_write or is_signed(submission))
         if is_checked and not is_verified:
             if submission.user == user:
@@ -98,13 +100,13 @@ def enter_submission(
 
 
 def signed_token(user: str, study: str, facts: Mapping[str, Any]) -> str:
-    """Return a new token of a submission, by which this user's processes recognise it."""
+    """Return a new token of a submission with a signature that this user's processes verify."""
     nonce = secrets.token_hex(16)
     return f"{nonce}.{_signature(nonce, user, study, facts)}"
 
 
 def is_signed(submission: StudySubmission) -> bool:
-    """Return whether a process of this user entered the submission, and nobody changed it."""
+    """Return whether a process of this user entered the submission, and it is unchanged."""
     nonce, _, signature = submission.token.partition(".")
     expected = _signature(nonce, submission.user, submission.study, submission.request)
     return hmac.compare_digest(signature.encode(), expected.encode())
@@ -118,7 +120,7 @@ def _signature(nonce: str, user: str, study: str, facts: Mapping[str, Any]) -> s
 def cancel_submission(
     repository: Repository, number: int, user: str, *, is_admin: bool = False
 ) -> StudySubmission:
-    """Take a study off the queue, and wait until nothing of it runs; what is recorded stays.
+    """Cancel a submission, and wait until nothing of it runs; its results are kept.
 
     SafetyError unless *user* submitted it or is an administrator.
     """
@@ -140,9 +142,10 @@ def cancel_submission(
 
 
 def service_has_exited(submission: StudySubmission) -> bool:
-    """Return whether the service that was to run a submission has certainly ended.
+    """Return whether the service that was to run a submission has certainly exited.
 
-    One that was killed leaves it running in the queue, until the next service finds it there.
+    If a service is killed, its submission stays running in the queue until the next service finds
+    it.
     """
     facts = submission.progress
     return (
@@ -154,7 +157,7 @@ def service_has_exited(submission: StudySubmission) -> bool:
 
 
 def submissions_of(repository: Repository, study: str) -> tuple[StudySubmission, ...]:
-    """Return what waits or runs and is *study*, or has it as a stage."""
+    """Return the waiting and running submissions of *study*, or with *study* as a stage."""
     return tuple(
         submission
         for submission in repository.submissions(("waiting", "running"))
@@ -165,5 +168,5 @@ def submissions_of(repository: Repository, study: str) -> tuple[StudySubmission,
 def _drivers(repository: Repository, study: str) -> tuple[Lease, ...]:
     try:
         return repository.leases(study)
-    except NotFoundError:  # it was never begun
+    except NotFoundError:  # never begun
         return ()

@@ -1,4 +1,5 @@
-"""The Unix socket of a service on a file of SQLite: the kernel says who submits and who cancels.
+"""The Unix socket of a service on a file of SQLite: the kernel identifies the users who submit and
+cancel.
 
 Whoever may write a file of SQLite can write any name into it. So a service listens at a socket
 beside the file, asks the kernel who is at the other end (``SO_PEERCRED``), and enters the
@@ -232,7 +233,7 @@ def _limit_silence(connection: socket.socket, seconds: int) -> None:
 
 @dataclass(frozen=True)
 class ServiceClient:
-    """Whom users of a file of SQLite ask: the service that works on it."""
+    """The service of an SQLite file, to which users send their submissions."""
 
     database: Path
     token: str = ""
@@ -309,7 +310,9 @@ class ServiceClient:
         return connection
 
     def _check_peer(self, connection: socket.socket) -> None:
-        """Refuse who is neither root nor the owner of the database, before anything is sent."""
+        """Refuse a listener that is neither root nor the owner of the database, before sending
+        anything.
+        """
         user = peer(connection)
         if user not in (0, self.database.stat().st_uid):
             raise SafetyError(

@@ -1,8 +1,8 @@
 """The files of a submitted study, which travel by content.
 
-Who submits a study reads its files and puts them into the database, by SHA-256. The service writes
-them into a folder of its own and runs the study from there: it needs no access to the folder of who
-submitted it, and what is edited there later does not count.
+The client reads the files of a study and puts them into the database, by SHA-256. The service
+writes them into a folder of its own and runs the study from there: it needs no access to the folder
+of who submitted it, and what is edited there later does not count.
 """
 
 from __future__ import annotations
@@ -337,7 +337,7 @@ class SubmittedFolders:
     def write(
         self, number: int, program: SubmittedProgram, content: Callable[[str], bytes]
     ) -> Path:
-        """Write the files of submission *number* anew, and return their root."""
+        """Write the files of submission *number* again, and return their root."""
         self.remove(number)
         with disk_errors(self._home):
             # A content that others can change would run in the name of who submitted it.

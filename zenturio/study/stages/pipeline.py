@@ -159,7 +159,7 @@ class StageExperimentSource:
 
 
 GLANCE = 0.5
-"""Seconds between two checks whether somebody stopped it."""
+"""Seconds between two checks whether it was stopped."""
 
 
 @dataclass
@@ -174,7 +174,7 @@ class Pipeline:
     _runs: dict[int, StudyDriver] = field(default_factory=dict)
     _plans: dict[int, RunPlan] = field(default_factory=dict)
     _planned: int = 0
-    """Stages of which it was told what they are going to do."""
+    """Stages whose plan was printed."""
     _said: dict[int, RunProgress] = field(default_factory=dict)
     _summaries: dict[int, RunSummary] = field(default_factory=dict)
     _errors: list[BaseException] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Searches of a tuning: one of one setting and seed, or many that share what is measured."""
+"""The searches of a tuning: one of one setting and seed, or many that share measurements."""
 
 from __future__ import annotations
 
@@ -257,7 +257,7 @@ class Tournament:
         return trial.facts()
 
     def advance(self, active: Sequence[ActiveSearch]) -> None:
-        """Let each search take what it may, run what nobody knows, and hand in what is known."""
+        """Ask each search for points, run those without a result, and pass on the results."""
         # All searches ask before anything runs: a point that several of them want is run once.
         for search in active:
             search.take()

@@ -165,7 +165,7 @@ def _line(text: str) -> str:
 
 
 FIRST_LOOK = 100
-"""Combinations that are tried of ranges that nobody chose."""
+"""Combinations of settings tried by default."""
 BEST, PRECISION = "best", "precision"
 HOME = "tune"
 """The folder in the project's where tunings are written down."""

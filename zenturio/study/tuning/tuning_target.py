@@ -205,7 +205,7 @@ def _short(*parts: object) -> str:
 MOST = 10_000
 """Values of one setting at the most."""
 FIXED = ("str",)
-"""Settings of these types are swept only by values that somebody names."""
+"""Settings of these types are swept only over values that the user names."""
 
 
 @dataclass(frozen=True)
