@@ -44,7 +44,7 @@ class Machine:
         self.handle(states.LookedUp([self.tracked], {}, {DIGEST}))
         if state == "waiting":
             return
-        self.handle(states.RoomFor(1))
+        self.handle(states.PlaceHasRoom(1))
         if state == "claiming":
             return
         if state == "elsewhere":
@@ -86,7 +86,7 @@ NAMED = {  # events that name the experiment
     "attempt recorded": lambda t: states.AttemptsRecorded([(t, BAD)]),
 }
 FREE = {  # events that find what they concern by themselves: elsewhere they change nothing
-    "room": lambda _: states.RoomFor(1),
+    "room": lambda _: states.PlaceHasRoom(1),
     "cancel": lambda _: states.CancelRequested(DIGEST),
     "commit": lambda _: states.CommitDue(),
     "look elsewhere": lambda _: states.LookElsewhere(),
@@ -165,7 +165,7 @@ def test_each_transition_of_the_table_is_reached_by_an_event():
                         continue
         duplicate = Machine("waiting")
         duplicate.states.waiting.append(TrackedExperiment(experiment(0), "waiting"))
-        duplicate.handle(states.RoomFor(2))
+        duplicate.handle(states.PlaceHasRoom(2))
     assert set(TRANSITIONS) <= reached
     assert {step for _, step in TRANSITIONS} == set(STEPS)
 
@@ -222,7 +222,7 @@ def test_an_experiment_is_tried_as_often_as_it_may_be():
         (command,) = machine.handle(states.CommitDue())
         machine.handle(states.AttemptsRecorded(command.outcomes))
         assert machine.tracked.tries == tries
-        machine.handle(states.RoomFor(1))
+        machine.handle(states.PlaceHasRoom(1))
         machine.handle(states.ClaimAnswered([machine.tracked], {DIGEST: 7 + tries}))
         assert machine.tracked.attempt == 7 + tries
     (command,) = machine.handle(states.Finished([(machine.tracked, BAD)]))
@@ -248,7 +248,7 @@ def test_a_place_that_returns_an_experiment_three_times_is_blamed():
     machine = Machine("submitted")
     for _ in range(states.LOSSES - 1):
         assert machine.handle(states.Returned(machine.tracked, 1.0)) == ()
-        machine.handle(states.RoomFor(1))
+        machine.handle(states.PlaceHasRoom(1))
     (command,) = machine.handle(states.Returned(machine.tracked, 1.0))
     assert command == states.BlamePlace(machine.tracked)
     assert machine.tracked.tries == 1
@@ -258,7 +258,7 @@ def test_two_points_that_are_the_same_experiment_are_never_claimed_together():
     machine = ExperimentStates()
     same = [experiment(0), experiment(0), experiment(1)]
     (look_up,) = machine.handle(states.Proposed(same, exhausted=True, over=True))
-    machine.handle(states.RoomFor(3))
+    machine.handle(states.PlaceHasRoom(3))
     (claim,) = machine.handle(states.LookedUp(look_up.batch, {}, {e.digest for e in same}))
     assert [t.experiment for t in claim.batch] == [experiment(0), experiment(1)]
     assert [t.state for t in look_up.batch] == ["claiming", "elsewhere", "claiming"]
@@ -266,7 +266,7 @@ def test_two_points_that_are_the_same_experiment_are_never_claimed_together():
     (again,) = machine.handle(states.LookElsewhere())
     assert again.again
     machine.handle(states.LookedUp(again.batch, {}, {DIGEST}))
-    assert machine.handle(states.RoomFor(1)) == ()  # the first one is in flight
+    assert machine.handle(states.PlaceHasRoom(1)) == ()  # the first one is in flight
     assert look_up.batch[1].state == "elsewhere"
 
 
@@ -276,19 +276,19 @@ def test_what_could_not_be_claimed_keeps_its_place():
         states.Proposed([experiment(n) for n in range(4)], exhausted=True, over=True)
     )
     machine.handle(states.LookedUp(look_up.batch, {}, {t.experiment.digest for t in look_up.batch}))
-    (claim,) = machine.handle(states.RoomFor(2))
+    (claim,) = machine.handle(states.PlaceHasRoom(2))
     machine.handle(states.ClaimFailed(claim.batch))
     assert [t.experiment.index for t in machine.waiting] == [0, 1, 2, 3]
 
 
 def test_a_dry_source_is_asked_again_and_one_that_is_over_is_not():
     machine = ExperimentStates()
-    assert machine.handle(states.RoomFor(5)) == (states.Propose(5),)
+    assert machine.handle(states.PlaceHasRoom(5)) == (states.Propose(5),)
     machine.handle(states.Proposed([], exhausted=True, over=False))
     assert machine.is_dry
-    assert machine.handle(states.RoomFor(5)) == (states.Propose(5),)
+    assert machine.handle(states.PlaceHasRoom(5)) == (states.Propose(5),)
     machine.handle(states.Proposed([], exhausted=True, over=True))
-    assert machine.handle(states.RoomFor(5)) == ()
+    assert machine.handle(states.PlaceHasRoom(5)) == ()
 
 
 def test_refusals_in_a_row_are_a_stall_only_while_nothing_runs():
@@ -297,7 +297,7 @@ def test_refusals_in_a_row_are_a_stall_only_while_nothing_runs():
         assert not machine.states.is_stalled
         machine.handle(states.ClaimAnswered([machine.tracked], {}))
         machine.handle(states.LookedUp([machine.tracked], {}, {DIGEST}))
-        machine.handle(states.RoomFor(1))
+        machine.handle(states.PlaceHasRoom(1))
     assert machine.states.is_stalled
     machine.handle(states.ClaimAnswered([machine.tracked], {DIGEST: 1}))
     assert not machine.states.is_stalled
@@ -309,11 +309,11 @@ def test_refusals_do_not_count_while_something_runs():
     (look_up,) = machine.handle(states.Proposed([running, refused], exhausted=True, over=True))
     first, second = look_up.batch
     machine.handle(states.LookedUp([first, second], {}, {running.digest, refused.digest}))
-    machine.handle(states.RoomFor(2))
+    machine.handle(states.PlaceHasRoom(2))
     machine.handle(states.ClaimAnswered([first, second], {running.digest: 7}))
     for _ in range(states.REFUSALS):
         machine.handle(states.LookedUp([second], {}, {refused.digest}))
-        machine.handle(states.RoomFor(1))
+        machine.handle(states.PlaceHasRoom(1))
         machine.handle(states.ClaimAnswered([second], {}))
     machine.handle(states.Finished([(first, outcome(running))]))
     assert not machine.in_flight

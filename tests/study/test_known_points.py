@@ -16,7 +16,7 @@ from zenturio.search import Budget
 from zenturio.space import Space, span
 from zenturio.study.driver import search_source
 from zenturio.study.driver.experiment_source import PointSelection, select_points
-from zenturio.study.driver.search_source import KnownPoints, SearchSpec, collect_advice
+from zenturio.study.driver.search_source import RecordedPoints, SearchSpec, collect_advice
 from zenturio.study.driver.study_driver import DriverSettings
 from zenturio.study.local_run import run_locally
 from zenturio.study.study_request import PlaceOptions
@@ -59,7 +59,7 @@ class Results:
 
 
 def collect(results, space, frozen=None):
-    return KnownPoints(results, Generator(), GOALS).collect(space, ("here",), frozen)
+    return RecordedPoints(results, Generator(), GOALS).collect(space, ("here",), frozen)
 
 
 def test_known_points_have_scores_and_failed_ones_have_none():

@@ -65,7 +65,7 @@ _FEW, _MANY_SHARE = 32, 0.1
 
 
 @dataclass(frozen=True)
-class Sizes:
+class SpaceSizes:
     """The sizes of a space; if one cannot be counted, why."""
 
     cartesian: int | None
@@ -113,7 +113,7 @@ def size(space: "Space", seconds: float) -> int | None:
     return _Count(seconds).size(space)
 
 
-def sizes(space: "Space", seconds: float) -> Sizes:
+def sizes(space: "Space", seconds: float) -> SpaceSizes:
     """Count what can be counted in so many *seconds*; a mistake in the space is an error."""
     from zenturio.space import Space
 
@@ -131,7 +131,7 @@ def sizes(space: "Space", seconds: float) -> Sizes:
         before - after if before is not None and after is not None else None
         for before, after in pairwise(remaining)
     )
-    return Sizes(cartesian, whole, costs[: len(space.constraints)], why)
+    return SpaceSizes(cartesian, whole, costs[: len(space.constraints)], why)
 
 
 def _sizes_between(space: "Space", count: _Count) -> Iterator[int | None]:
@@ -243,7 +243,7 @@ def _domains(space: "Space") -> list[tuple["Parameter", "Domain"]]:
     ]
 
 
-def _samples(space: "Space", sizes_of_space: Sizes, end: float) -> "tuple[list[Point], str]":
+def _samples(space: "Space", sizes_of_space: SpaceSizes, end: float) -> "tuple[list[Point], str]":
     """Three points in their order, or why there are none until *end*."""
     from zenturio.errors import SpaceError
 
@@ -306,7 +306,7 @@ def _show_questions(application: "Application") -> None:
         typer.echo(f"objective: {goal.direction} {goal.expression.text}")
 
 
-def _show_samples(space: "Space", sizes_of_space: Sizes, end: float) -> None:
+def _show_samples(space: "Space", sizes_of_space: SpaceSizes, end: float) -> None:
     samples, unlucky = _samples(space, sizes_of_space, end)
     if unlucky:
         typer.echo(f"\n{unlucky}")

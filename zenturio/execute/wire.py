@@ -17,15 +17,15 @@ from typing import Any
 
 # Checks of values that others sent, before anything uses them: types, ranges and sizes
 #
-# A check is called with a value and the name of its place in the message, and raises MalformedError
-# whose text begins with that name; those around it put their own before it.
-# JSON is read within limits of its own: nothing that is sent can exhaust the memory or the stack.
+# A check is called with a value and its path in the message, and raises MalformedError, whose
+# text begins with that path; enclosing checks prepend theirs. JSON is parsed within limits: no
+# message can exhaust the memory or the stack.
 
 ELEMENTS = 2**20
-"""Values in one JSON text: each of them takes about 100 bytes when it is read."""
+"""The most values in one JSON text; each takes about 100 bytes once parsed."""
 DEPTH = 64
 _DIGITS = 64
-"""Digits of a number in JSON: the time that int() takes grows with their square."""
+"""The most digits of a number in JSON: int() takes time proportional to their square."""
 _LONG = re.compile(rb"[0-9]{%d}" % (_DIGITS + 1))
 _WHOLE = 2**63 - 1
 _TEXT = 4096
@@ -37,11 +37,11 @@ Check = Callable[[Any, str], None]
 
 
 class MalformedError(ValueError):
-    """A value is not what it has to be; the message names it."""
+    """A received value is invalid; the message has its path and what was expected."""
 
 
 def read_json(data: bytes, elements: int = ELEMENTS) -> Any:
-    """The value of a JSON text of no more than *elements* values, nested no deeper than DEPTH."""
+    """Parse a JSON text of at most *elements* values, nested at most DEPTH levels deep."""
     # Counted before parsing: "[[],[],..." of a megabyte takes a hundred megabytes as objects.
     if data.count(b",") + data.count(b"[") + data.count(b"{") > elements:
         raise MalformedError(f"a message has more than {elements} values")
@@ -74,17 +74,17 @@ def _whole_number(digits: str) -> int:
 
 
 def is_digest(value: object) -> bool:
-    """Return whether *value* is written as digests of experiments are."""
+    """Return whether *value* has the form of an experiment's digest."""
     return isinstance(value, str) and _DIGEST.fullmatch(value) is not None
 
 
 def is_token(value: object) -> bool:
-    """Return whether *value* is written as the names of attempts are: a digest and a suffix."""
+    """Return whether *value* has the form of an attempt's name: a digest and a suffix."""
     return isinstance(value, str) and _TOKEN.fullmatch(value) is not None
 
 
 def short_repr(value: object) -> str:
-    """*value* for a message: short, and in printable ASCII."""
+    """Return *value* for a message: shortened, in printable ASCII."""
     words = ascii(value) if not isinstance(value, (list, dict)) else f"a {type(value).__name__}"
     return words if len(words) <= 60 else words[:57] + "..."
 
@@ -97,7 +97,7 @@ def mismatch(value: object, where: str, expected: str) -> MalformedError:
 
 
 def anything(_value: Any, _where: str) -> None:
-    """Whatever JSON can say."""
+    """Accept any JSON value."""
 
 
 def boolean(value: Any, where: str) -> None:
@@ -111,7 +111,7 @@ def digest(value: Any, where: str) -> None:
 
 
 def path(value: Any, where: str) -> None:
-    """A relative path that stays in its folder, as it is written when it is normal."""
+    """Accept a normalized relative path that stays in its folder."""
     text()(value, where)
     parts = value.split("/")
     if any(part in ("", ".", "..") or len(os.fsencode(part)) > 255 for part in parts):
@@ -119,7 +119,7 @@ def path(value: Any, where: str) -> None:
 
 
 def text(most: int = _TEXT) -> Check:
-    """A text of at most *most* characters that can be the name of a file or an argument."""
+    """Return a check for texts of at most *most* characters that may be file names or arguments."""
 
     def check(value: Any, where: str) -> None:
         if not isinstance(value, str):
@@ -137,7 +137,7 @@ def text(most: int = _TEXT) -> Check:
 
 
 def any_text(most: int) -> Check:
-    """Any text of at most *most* characters, as programs may print it."""
+    """Return a check for texts of at most *most* characters, such as output of programs."""
 
     def check(value: Any, where: str) -> None:
         if not isinstance(value, str):
@@ -149,7 +149,7 @@ def any_text(most: int) -> Check:
 
 
 def integer(least: int = 0, most: int = _WHOLE) -> Check:
-    """A whole number."""
+    """Return a check for integers from *least* to *most*."""
 
     def check(value: Any, where: str) -> None:
         if type(value) is not int or not least <= value <= most:
@@ -159,7 +159,7 @@ def integer(least: int = 0, most: int = _WHOLE) -> Check:
 
 
 def number(least: float = -math.inf, most: float = math.inf) -> Check:
-    """A finite number."""
+    """Return a check for finite numbers from *least* to *most*."""
 
     def check(value: Any, where: str) -> None:
         if type(value) not in (int, float) or not least <= value <= most or not _finite(value):
@@ -176,7 +176,7 @@ def _finite(value: float) -> bool:
 
 
 def one_of(*values: object) -> Check:
-    """One of *values*."""
+    """Return a check for one of *values*."""
 
     def check(value: Any, where: str) -> None:
         if not any(type(value) is type(allowed) and value == allowed for allowed in values):
@@ -186,7 +186,7 @@ def one_of(*values: object) -> Check:
 
 
 def matching(pattern: str, expected: str) -> Check:
-    """A text that *pattern* matches from end to end."""
+    """Return a check for texts that *pattern* matches as a whole."""
     compiled = re.compile(pattern)
 
     def check(value: Any, where: str) -> None:
@@ -197,7 +197,7 @@ def matching(pattern: str, expected: str) -> Check:
 
 
 def nullable(inner: Check) -> Check:
-    """Null, or what *inner* takes."""
+    """Return a check for null, or what *inner* accepts."""
 
     def check(value: Any, where: str) -> None:
         if value is not None:
@@ -207,7 +207,7 @@ def nullable(inner: Check) -> Check:
 
 
 def first_of(*checks: Check) -> Check:
-    """Return what any of *checks* takes."""
+    """Return a check for what any of *checks* accepts."""
 
     def check(value: Any, where: str) -> None:
         for inner in checks:
@@ -221,7 +221,7 @@ def first_of(*checks: Check) -> Check:
 
 
 def list_of(inner: Check, most: int = ELEMENTS, least: int = 0) -> Check:
-    """A list of *least* to *most* values that *inner* takes."""
+    """Return a check for lists of *least* to *most* values that *inner* accepts."""
 
     def check(value: Any, where: str) -> None:
         if not isinstance(value, list) or not least <= len(value) <= most:
@@ -236,7 +236,7 @@ def list_of(inner: Check, most: int = ELEMENTS, least: int = 0) -> Check:
 
 
 def tuple_of(*checks: Check) -> Check:
-    """A list of as many values as there are *checks*."""
+    """Return a check for lists with one value for each of *checks*."""
 
     def check(value: Any, where: str) -> None:
         if not isinstance(value, list) or len(value) != len(checks):
@@ -251,7 +251,7 @@ def tuple_of(*checks: Check) -> Check:
 
 
 def object_of(key: Check, inner: Check, most: int = ELEMENTS) -> Check:
-    """Return an object with any names that *key* takes."""
+    """Return a check for objects whose names *key* accepts, and whose values *inner* accepts."""
 
     def check(value: Any, where: str) -> None:
         if not isinstance(value, dict) or len(value) > most:
@@ -267,7 +267,7 @@ def object_of(key: Check, inner: Check, most: int = ELEMENTS) -> Check:
 
 
 def record(required: Mapping[str, Check], optional: Mapping[str, Check] = {}) -> Check:
-    """Return an object with all *required* names, perhaps *optional* ones, and no others."""
+    """Return a check for objects with all *required* names, any *optional* ones, and no others."""
 
     def check(value: Any, where: str) -> None:
         if not isinstance(value, dict):
@@ -304,22 +304,22 @@ _MOST_BLOBS = 2**17
 
 
 def send(descriptor: int, message: dict[str, Any], *blobs: bytes) -> None:
-    """Write *message* and the *blobs*, whose lengths the message tells."""
+    """Write *message*, with the lengths of the *blobs* added to it, then the *blobs*."""
     data = memoryview(encode_message(message, *blobs))
     while data:
         data = data[os.write(descriptor, data) :]
 
 
 def encode_message(message: dict[str, Any], *blobs: bytes) -> bytes:
-    """Return the bytes in which *message* and the *blobs* travel."""
+    """Return *message* and the *blobs* as bytes to send."""
     text = json.dumps(message).encode()
     return b"".join((_LENGTH.pack(len(text)), text, *blobs))
 
 
 def receive(descriptor: int, most: int = LARGEST_MESSAGE_BYTES) -> dict[str, Any] | None:
-    """Return the next message; nothing where the other side has gone.
+    """Return the next message; None if the other side has closed.
 
-    MalformedError if it is none.
+    MalformedError if it is invalid.
     """
     # 4 bytes of length (big-endian), JSON; its "lengths" announce the blobs behind it.
     head = read_exactly(descriptor, _LENGTH.size)
@@ -345,9 +345,9 @@ def receive_blobs(
     least_count: int = 0,
     most_count: int = _MOST_BLOBS,
 ) -> list[bytes] | None:
-    """Return the bytes behind *message*, at most *most* in each piece.
+    """Return the blobs that follow *message*, at most *most* bytes each.
 
-    Nothing where the side has gone.
+    None if the other side has closed.
     """
     lengths = message.get("lengths", [])
     list_of(integer(0, most), most_count, least_count)(lengths, "lengths")
@@ -361,11 +361,11 @@ def receive_blobs(
 
 
 def read_exactly(descriptor: int, size: int) -> bytes | None:
-    """*size* bytes; nothing where the other side goes before."""
+    """Read *size* bytes; return None if the other side closes before."""
     data = os.read(descriptor, min(size, _PIECE)) if size else b""
     if len(data) == size:
         return data
-    # Grown as bytes arrive, not by the announced size: a peer could announce more than there is.
+    # The buffer grows with the bytes received, not to the announced size, which may be wrong.
     parts = [data]
     missing = size - len(data)
     while missing and parts[-1]:

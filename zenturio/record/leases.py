@@ -1,8 +1,8 @@
-"""Leases of drivers on studies, and their claims to experiments.
+"""Leases of drivers on studies, and their claims on experiments.
 
-A driver renews its lease while it runs. A lease ends when the driver releases it, when it runs out
-by the database's clock, or when its process on this host has exited; what it had claimed becomes
-stale then. No lease is believed to reach further than its own length. ``ended`` decides, not
+A driver renews its lease while it runs. A lease ends when the driver releases it, when it expires
+by the database's clock, or when its process on this host has exited; its claims then become stale
+attempts. No lease is believed to reach further than its own length. ``ended`` decides, not
 ``until``: a lease that has run out still counts until somebody takes the study over, so a driver
 that was suspended for a while loses nothing if nobody came.
 """
@@ -26,7 +26,7 @@ from zenturio.record.study_transaction import GrantedClaim, StudyTransaction
 _log = logging.getLogger(__name__)
 
 CLOCK_TOLERANCE = 1.0
-"""Seconds by which clocks may differ without a correction of times."""
+"""Seconds by which clocks may differ before times are corrected."""
 
 _FACTS = "l.id, l.version, l.token, l.host, l.pid, l.born, l.since, l.until, l.seconds, l.ended"
 _COLUMNS = ("version", "token", "host", "pid", "born", "person", "since", "until", "seconds")
@@ -37,10 +37,10 @@ _STALE = (
 
 
 LONGEST_LEASE_SECONDS = 3600.0
-"""No lease is longer, whatever its row says: drivers renew theirs three times within it."""
+"""The longest lease, even if its row has a later end: drivers renew theirs three times in it."""
 
 LeaseEnd = Literal["left", "superseded"]
-"""How a lease ended, as attempts that became stale by it have it in their cause."""
+"""How a lease ended, as in the cause of the attempts that became stale."""
 END_DESCRIPTIONS: dict[LeaseEnd, str] = {
     "left": "released by its driver",
     "superseded": "its driver was lost",
@@ -48,7 +48,7 @@ END_DESCRIPTIONS: dict[LeaseEnd, str] = {
 
 
 class LeaseRow(NamedTuple):
-    """A lease as it is stored."""
+    """A lease as a row of the database."""
 
     number: int
     version: int
@@ -73,7 +73,7 @@ class LeaseRow(NamedTuple):
         )
 
     def latest_end(self, now: float) -> float:
-        """Return when the lease ends if it was renewed just now."""
+        """Return the end of the lease if it had been renewed just now."""
         return now + min(self.seconds, LONGEST_LEASE_SECONDS)
 
 
@@ -110,14 +110,14 @@ def lock_lease(
 def measured_offset(server: float, asked: float, answered: float) -> float:
     """Return by how much a server's clock is ahead of this one, which read *asked* and *answered*.
 
-    0 where the answer took so long that the clocks may agree.
+    0 if the reply took so long that the clocks may agree.
     """
     offset = server - (asked + answered) / 2
     return offset if abs(offset) > abs(answered - asked) / 2 + CLOCK_TOLERANCE else 0.0
 
 
 def archive(transaction: Transaction, study: StudyInfo) -> StudyInfo | None:
-    """Return the study under another name; none if its name is no longer its own."""
+    """Return the study under its archived name; None if it has lost its name already."""
     version = studies.find_version(transaction, study.name, locked=True)
     if version is None or version.created != study.created or version.current != version.id:
         return None
@@ -131,7 +131,7 @@ def acquire(
 ) -> tuple[Lease, StudyVersion]:
     """Return a lease on the study; ConflictError while another driver has it, unless we *join*.
 
-    The driver that asks again gets the lease that it has: its first answer may have been lost.
+    A driver that repeats the call gets the lease that it has: the first reply may have been lost.
     """
     version = _locked(transaction, name)
     now, seconds = transaction.now, min(seconds, LONGEST_LEASE_SECONDS)
@@ -144,7 +144,7 @@ def acquire(
         for row in rows:
             if row.token == driver.token:
                 return renew(transaction, row.lease(name)), version
-        # Also when we join: the claims of dead drivers are given out again as soon as possible.
+        # Also when joining: claims of dead drivers are released as early as possible.
         for lease in _end_dead(transaction, version, rows):
             if not join:
                 raise repository.study_has_driver(lease)
@@ -178,7 +178,7 @@ def person() -> str:
 
 
 def _locked(transaction: Transaction, name: str) -> StudyVersion:
-    """Return the version of that name, locked: two drivers acquire leases one after the other."""
+    """Return the version of that name, locked, so that drivers acquire leases one at a time."""
     version = studies.get_version(transaction, name)
     dialect = transaction.dialect
     if dialect.row_lock:
@@ -188,7 +188,7 @@ def _locked(transaction: Transaction, name: str) -> StudyVersion:
 
 
 def renew(transaction: Transaction, lease: Lease) -> Lease:
-    """Return the lease, valid from now on again; ConflictError if it has ended."""
+    """Return the lease, extended from now on; ConflictError if it has ended."""
     # Even if *until* has passed: as long as no driver has ended the lease, nothing is lost.
     row, version = lock_lease(transaction, lease.study, lease.number)
     # Not by `seconds` alone: a forged row would keep every other driver out for as long.
@@ -234,7 +234,7 @@ def _open(transaction: Transaction, version: StudyVersion) -> list[LeaseRow]:
 
 
 def end_dead_leases(transaction: Transaction, version: StudyVersion) -> list[Lease]:
-    """End the leases of drivers that are gone; return those of drivers that are alive."""
+    """End the leases of dead drivers; return those of living ones."""
     return _end_dead(transaction, version, _open(transaction, version))
 
 
@@ -251,14 +251,14 @@ def _end_dead(
 
 
 def shorten_leases(transaction: Transaction, name: str) -> None:
-    """See to it that no lease on the study reaches further than its own length from now."""
+    """Limit all leases on the study to their own length from now."""
     _shorten(transaction, _open(transaction, studies.get_version(transaction, name)))
 
 
 def _shorten(transaction: Transaction, rows: Iterable[LeaseRow]) -> None:
-    """Let leases that reach too far, by a wrong clock or a forged row, run out in time.
+    """Shorten leases that end too late because of a wrong clock or a forged row.
 
-    They are not ended: a living driver, whose clock is ahead, renews its lease before that.
+    They are not ended: a living driver, whose clock is ahead, renews its lease in time.
     """
     mark, now = transaction.dialect.mark, transaction.now
     for row in rows:
@@ -285,7 +285,7 @@ def refuse_drivers(transaction: Transaction, versions: Iterable[StudyVersion]) -
 
 
 def end_leases_of_dead_drivers(transaction: Transaction, numbers: Iterable[int]) -> bool:
-    """End those of the leases whose drivers are gone; return whether there were any."""
+    """End those of the leases whose drivers are dead; return whether there were any."""
     numbers = set(numbers)
     rows = transaction.among_sql(
         f"SELECT {_FACTS} FROM leases l WHERE l.ended IS NULL AND {{among}}",
@@ -297,7 +297,7 @@ def end_leases_of_dead_drivers(transaction: Transaction, numbers: Iterable[int])
     dead = {row.number for row in unended if not row.alive(transaction.now)}
     for number in sorted(dead):
         _end_lease(transaction, number, "superseded")
-    # No driver will ever run what is claimed for a lease that has ended, or is not there.
+    # No driver will run a claim of a lease that has ended or does not exist.
     orphaned = numbers - {row.number for row in unended}
     for number in sorted(orphaned):
         _make_claims_stale(transaction, number, "superseded")
@@ -311,7 +311,7 @@ def _end_lease(transaction: Transaction, number: int, why: LeaseEnd) -> StudyVer
     """
     dialect = transaction.dialect
     mark = dialect.mark
-    # Before its row changes: a claim or a record of that driver that is on its way ends first.
+    # Lock the row before the change, so that a pending claim or commit of that driver ends first.
     lock = f"{dialect.row_lock} OF l" if dialect.row_lock else ""
     rows = transaction.sql(
         f"SELECT {_FACTS}, {studies.version_columns(transaction)}"
@@ -334,7 +334,7 @@ def _end_lease(transaction: Transaction, number: int, why: LeaseEnd) -> StudyVer
 
 
 def _make_claims_stale(transaction: Transaction, number: int, why: LeaseEnd) -> None:
-    """Note the claims of a lease as stale attempts."""
+    """Record the claims of a lease as stale attempts."""
     mark = transaction.dialect.mark
     claims = sorted(
         transaction.sql(
@@ -345,7 +345,7 @@ def _make_claims_stale(transaction: Transaction, number: int, why: LeaseEnd) -> 
     )
     if not claims:
         return
-    # Claims name their host as a text, for they are short-lived; attempts refer to its row.
+    # Claims are short-lived and name their host as a text; attempts refer to a row of hosts.
     hosts = _hosts(transaction, {claim[7] for claim in claims})
     now = transaction.now
     rows = [
@@ -360,7 +360,7 @@ def _make_claims_stale(transaction: Transaction, number: int, why: LeaseEnd) -> 
 
 
 def _hosts(transaction: Transaction, names: Iterable[str]) -> dict[str, int]:
-    """Return the numbers of hosts of which nothing but the name is known."""
+    """Return the numbers of hosts of which only the names are known."""
     unique_names: Sequence[str] = sorted(set(names))
     rows: list[Any] = [(name, 0, "", 0) for name in unique_names]
     transaction.insert_new("hosts", ("name", "machine", "kernel", "memory"), rows)
@@ -383,11 +383,11 @@ COLUMNS = (
     "position", "repeat", "point",
 )  # fmt: skip
 ANY_MACHINE = 0
-"""The target of a claim on an experiment that runs once, on whatever machine."""
+"""The target of a claim on an experiment that runs once, on any machine."""
 
 
 class ClaimRow(NamedTuple):
-    """A claim as it is stored."""
+    """A claim as a row of the database."""
 
     id: int
     digest: bytes
@@ -436,12 +436,12 @@ def claim(
     _insert(context, lease, by_key, round_)
     results, holders = results_of(transaction, by_key), _holders(transaction, by_key)
     other_leases = {holder.lease for holder in holders} - {lease.number}
-    # Whether other drivers are alive is asked only where they stand in the way.
+    # Other drivers are checked only if they hold claims that are needed.
     if other_leases and end_leases_of_dead_drivers(transaction, other_leases):
         _insert(context, lease, by_key, round_)
         results, holders = results_of(transaction, by_key), _holders(transaction, by_key)
     ours = [holder for holder in holders if holder.lease == lease.number]
-    # A claim whose answer was lost may be of the round before this one: the first one stays.
+    # A claim whose reply was lost may belong to the round before this one: the first one counts.
     own_claims = {holder.digest: holder for holder in reversed(ours)}
     superfluous = [holder.id for holder in ours if own_claims[holder.digest] is not holder]
     finished = {result.digest for result in usable_results(context, results, kinds, round_)}
@@ -450,7 +450,7 @@ def claim(
     superfluous += [
         own_claims.pop(key).id for key in (finished | claimed_elsewhere) & own_claims.keys()
     ]
-    # Claims come before this look at the results, so some are for what is finished: undo these.
+    # The claims were inserted before the results were read, so some are for finished experiments.
     transaction.among_sql("DELETE FROM claims WHERE {among}", "id", superfluous)
     numbers = _number(transaction, own_claims, results)
     transaction.log(
@@ -482,7 +482,7 @@ class _Holder(NamedTuple):
     attempt: int
     round: int
     last_attempt: int
-    """The highest number of those at the experiment that have no result; 0 if there are none."""
+    """The highest number of the attempts without a result; 0 if there are none."""
 
 
 def _insert(
@@ -491,7 +491,7 @@ def _insert(
     experiments: Mapping[bytes, Experiment],
     round_: int | None,
 ) -> None:
-    """Claim what no driver holds, in the order of digests, so that no two drivers deadlock."""
+    """Claim unclaimed experiments in the order of digests, so that no two drivers deadlock."""
     transaction = context.transaction
     position, host = transaction.dialect.position, codec.escape(lease.host)
     rows = [
@@ -506,7 +506,7 @@ def _insert(
 
 
 def _holders(transaction: Transaction, keys: Iterable[bytes]) -> list[_Holder]:
-    """Return the claims on these experiments, in whichever round."""
+    """Return the claims on these experiments, in any round."""
     rows = transaction.among_sql(
         "SELECT c.digest, c.id, c.lease, c.attempt, c.round,"
         " (SELECT coalesce(max(a.number), 0) FROM attempts a WHERE a.digest = c.digest)"
@@ -518,11 +518,11 @@ def _holders(transaction: Transaction, keys: Iterable[bytes]) -> list[_Holder]:
     return sorted(holders, key=lambda holder: holder.id)
 
 
-# Which results stand for an experiment
+# Which result represents an experiment
 
 
 class ResultSummary(NamedTuple):
-    """What decides whether a result may be used."""
+    """The facts that decide whether a result may be reused."""
 
     digest: bytes
     version: int
@@ -540,7 +540,7 @@ class ResultSummary(NamedTuple):
 
 
 def results_of(transaction: Transaction, keys: Iterable[bytes]) -> list[ResultSummary]:
-    """Return the results that experiments have, in whichever version."""
+    """Return the results of experiments, in any version."""
     rows = transaction.among_sql(
         "SELECT digest, version, id, machine, status, attempt, lease, round, newest = 1"
         " FROM results WHERE {among}",
@@ -553,7 +553,7 @@ def results_of(transaction: Transaction, keys: Iterable[bytes]) -> list[ResultSu
 def results_for_machine(
     transaction: Transaction, results: Sequence[ResultSummary], kinds: Kinds
 ) -> Sequence[ResultSummary]:
-    """Return those of *results* that count for some kinds of machine; all, if none are named."""
+    """Return those of *results* that are valid for *kinds* of machine; None: all."""
     if not results or kinds is None:
         return results
     machine_numbers = study_transaction.numbers_of(transaction, kinds)
@@ -579,7 +579,7 @@ def usable_results(
     if round_ is not None:
         return [r for r in results if (r.version, r.round) == (version, round_)]
     results = [result for result in results if result.is_newest]
-    # Only failures of other versions can have been refused: mostly there are none to look up.
+    # Only failures of other versions can be refused: usually there are none to look up.
     doubtful = {r.digest for r in results if r.version != version and r.status not in SUCCEEDED}
     refused = _refused(transaction, version, doubtful)
     return [
@@ -609,7 +609,7 @@ def _refused(
 def _number(
     transaction: Transaction, own_claims: Mapping[bytes, _Holder], results: Iterable[ResultSummary]
 ) -> dict[bytes, int]:
-    """Give each claim the number of its attempt: one more than all before it, wherever made."""
+    """Give each claim the number of its attempt: one more than all before, of any version."""
     last = {key: holder.last_attempt for key, holder in own_claims.items()}
     for result in results:
         if result.digest in last:
@@ -645,10 +645,10 @@ def last_attempts(
 def delete_claims(
     transaction: Transaction, lease: int, keys: Iterable[bytes]
 ) -> dict[bytes, ClaimRow]:
-    """Delete the claims of a lease on these digests; return what they were.
+    """Delete the claims of a lease on these digests, and return them.
 
-    That the row is still there is what makes an outcome the accepted one: of two transactions
-    that delete it, one gets the row.
+    An outcome is accepted only if the row still exists: of two transactions that delete it, one
+    gets the row.
     """
     mark = transaction.dialect.mark
     rows = transaction.among_sql(
@@ -661,5 +661,5 @@ def delete_claims(
 
 
 def restore_claims(transaction: Transaction, claims: Iterable[ClaimRow]) -> None:
-    """Insert claims again that were deleted, and whose outcome did not come."""
+    """Insert deleted claims again whose outcomes were not stored."""
     transaction.insert("claims", COLUMNS, list(claims))

@@ -58,18 +58,18 @@ _log = logging.getLogger(__name__)
 #                         starts, or by the driver that gives X up: then no task of it does anything
 #     logs/X-N            what the job of task N said, if it had to say something
 #
-# A session is held by a lock that ends with its driver. When that is dead, another driver that is
-# asked for an experiment of it takes the whole session over.
+# A driver holds its session by a lock, which the kernel releases when it dies. Then another
+# driver that needs an experiment of the session takes the whole session over.
 
 _PREFIX = "session-"
 _FOLDERS = ("parcels", "outcomes", "starts", "batches", "logs")
 _GIVEN_UP = "given-up"
 LARGEST_OUTCOME_BYTES = 2**32
-"""Bytes of one outcome with all of its artifacts: it is read as a whole."""
+"""The most bytes of one outcome with its artifacts, which is read as a whole."""
 
 
 class BatchSession:
-    """The folder of one driver at one place, living or dead."""
+    """The session folder of one driver, living or dead, at one place."""
 
     def __init__(self, path: Path, locked: LockedFolder | None = None) -> None:
         self.path = path
@@ -77,7 +77,7 @@ class BatchSession:
 
     @staticmethod
     def begin(place: Path) -> BatchSession:
-        """A new one, held by this process."""
+        """Create a session, held by this process."""
         with disk_errors(place):
             make_folder(place.parents[1], *place.parts[-2:])
             locked = LockedFolder.begin(place, _PREFIX)
@@ -87,7 +87,7 @@ class BatchSession:
 
     @staticmethod
     def all(place: Path) -> list[BatchSession]:
-        """Return every one that is there, by name; not held."""
+        """Return all sessions by name, without holding them."""
         with disk_errors(place):
             for folder in (place.parent, place):
                 refuse_link(folder)
@@ -96,43 +96,43 @@ class BatchSession:
 
     @staticmethod
     def sweep(place: Path) -> None:
-        """Take away those of dead drivers in which nothing is left."""
+        """Remove empty sessions of dead drivers."""
         for session in BatchSession.all(place):
             if not session.digests() and session.take():
                 session.leave() if session.digests() else session.remove()
 
     def take(self) -> bool:
-        """Hold it, if nobody does; false where its driver lives."""
+        """Try to hold the session; return False if its driver lives."""
         if self._locked is None:
             self._locked = LockedFolder.take(self.path)
         return self._locked is not None
 
     def leave(self) -> None:
-        """Hold it no longer: another driver may take it."""
+        """Release the session, so that another driver may take it."""
         if self._locked is not None:
             self._locked.release()
             self._locked = None
 
     def remove(self) -> None:
-        """Take it away."""
+        """Remove the session folder."""
         remove_tree(str(self.path))
         self.leave()
 
     # Experiments
 
     def put(self, digest: str, parcel: bytes) -> None:
-        """What is to be run; an outcome of an earlier try is forgotten."""
+        """Store the parcel of an experiment; remove an outcome of an earlier attempt."""
         with disk_errors(self.path):
             self.outcome(digest).unlink(missing_ok=True)
             self.parcel(digest).write_bytes(parcel)
 
     def drop(self, digest: str) -> None:
-        """An experiment that is settled, or is not to begin."""
+        """Remove an experiment that is settled, or must not begin."""
         self.parcel(digest).unlink(missing_ok=True)
         self.outcome(digest).unlink(missing_ok=True)
 
     def holds(self, digest: str) -> bool:
-        """Return whether it was handed over here, and is not settled."""
+        """Return whether the experiment is in this session, and is not settled."""
         return self.parcel(digest).exists()
 
     def parcel(self, digest: str) -> Path:
@@ -149,7 +149,7 @@ class BatchSession:
         return []
 
     def digests(self) -> list[str]:
-        """Return all that are not settled."""
+        """Return the digests of all experiments that are not settled."""
         with suppress(OSError):
             names = os.listdir(self.path / "parcels")  # noqa: PTH208
             return sorted(filter(is_digest, names))
@@ -158,7 +158,7 @@ class BatchSession:
     # Job arrays
 
     def write(self, name: str, script: str, digests: Iterable[str]) -> Path:
-        """Return the array *name*, before it is submitted."""
+        """Write the files of the array *name*, before it is submitted."""
         with disk_errors(self.path):
             path = self.path / "batches" / f"{name}.sh"
             path.write_text(script, "utf-8")
@@ -167,34 +167,34 @@ class BatchSession:
             return path
 
     def batches(self) -> Iterator[tuple[str, list[str]]]:
-        """Each array that may have been submitted, and the digests of its tasks."""
+        """Return each array that may have been submitted, with the digests of its tasks."""
         for path in sorted((self.path / "batches").glob("*.list")):
             with suppress(OSError):
                 yield path.stem, list(filter(is_digest, path.read_text("utf-8").split()))
 
     def tasks(self) -> dict[str, ArrayTask]:
-        """Return which task each digest is; the newest, where it was submitted again."""
+        """Return the task of each digest; the newest, if it was submitted again."""
         live = [(name, digests) for name, digests in self.batches() if self.job(name) != _GIVEN_UP]
         return {d: (name, i) for name, digests in live for i, d in enumerate(digests, 1)}
 
     def job(self, name: str) -> str:
-        """Return the job that the array *name* is, once its first task has started.
+        """Return the job of the array *name*, once its first task has started.
 
-        Else nothing.
+        Empty before that.
         """
         with suppress(OSError):
             return os.readlink(self.path / "batches" / f"{name}.job")  # noqa: PTH115 - the text
         return ""
 
     def give_up(self, name: str) -> bool:
-        """From now on no task of *name* begins; false if one has begun already."""
+        """Prevent all tasks of *name* from beginning; return False if one has begun already."""
         with suppress(FileExistsError):
             # symlink() fails where the name exists: a task was first, or this driver, never both.
             os.symlink(_GIVEN_UP, self.path / "batches" / f"{name}.job")  # noqa: PTH211
         return self.job(name) == _GIVEN_UP
 
     def forget(self, name: str) -> None:
-        """An array all of whose tasks are settled."""
+        """Remove the files of an array whose tasks are all settled."""
         for suffix in (".list", ".sh", ".job"):
             (self.path / "batches" / f"{name}{suffix}").unlink(missing_ok=True)
         for folder in ("logs", "starts"):
@@ -203,7 +203,7 @@ class BatchSession:
 
     @staticmethod
     def content(path: Path) -> bytes:
-        """Return what a worker wrote; PlaceError where that is too large to be read."""
+        """Return the content that a worker wrote; PlaceError if it is too large."""
         if path.stat().st_size > LARGEST_OUTCOME_BYTES:
             raise PlaceError(
                 f"{path} has more than {LARGEST_OUTCOME_BYTES} B", hint="what wrote it?"
@@ -211,7 +211,7 @@ class BatchSession:
         return path.read_bytes()
 
     def start(self, task: ArrayTask, restarts: int) -> bytes | None:
-        """Return what that start of *task* left; none where its experiment has not begun."""
+        """Return the file of a start of *task*; None if its experiment has not begun."""
         with suppress(OSError):
             return self.content(self._start(task, restarts))
         return None
@@ -224,7 +224,7 @@ class BatchSession:
         return max((int(number) for number in numbers if number.isdecimal()), default=0)
 
     def setup_failed(self, task: ArrayTask, restarts: int) -> bool:
-        """Return whether that start of *task* ended in its setup."""
+        """Return whether the setup failed in that start of *task*."""
         path = self._start(task, restarts)
         return path.with_name(f"{path.name}.setup").exists()
 
@@ -233,30 +233,30 @@ class BatchSession:
         return self.path / "starts" / f"{name}-{number}.{restarts}"
 
     def has_begun(self, task: ArrayTask) -> bool:
-        """Return whether the job of *task* was started: the file of what it says is made first."""
+        """Return whether the job of *task* was started: it creates its log first."""
         name, number = task
         return (self.path / "logs" / f"{name}-{number}").exists()
 
     def log_end(self, task: ArrayTask) -> str:
-        """Return the end of what the job of *task* said."""
+        """Return the end of the log of *task*."""
         name, number = task
         return log_end(self.path / "logs" / f"{name}-{number}")
 
 
-# Outcomes of jobs, and whose fault a lost job is
+# Outcomes of jobs, and the blame for lost jobs
 
 SUBMITTING = Failpoint("batch.submitting")
 SUBMITTED = Failpoint("batch.submitted")
 
 UNSURE_SECONDS = 5.0
-"""Seconds in which a job whose submission was not answered shows up, if there is one."""
+"""Seconds after which a job whose submission was not answered should be in the queue."""
 
 LossBlame = Literal["nobody", "place", "experiment"]
-"""Whose fault it may be that a job was lost."""
+"""What may be to blame for a lost job."""
 
 
 def cancelled_outcome(digest: str, stored: Outcome | None) -> Outcome:
-    """The outcome of an experiment that was to end before its time, and may have been over."""
+    """Return the outcome of a cancelled experiment, which may have finished before."""
     if stored is None:
         now = time()
         return Outcome(digest, "cancelled", "cancelled", started=now, ended=now)
@@ -268,7 +268,7 @@ def cancelled_outcome(digest: str, stored: Outcome | None) -> Outcome:
 def job_outcome(
     digest: str, job: BatchJob | None, stored: Outcome | None, *, begun: bool
 ) -> Outcome | None:
-    """The outcome of an experiment whose *job* has ended and *stored* something, or nothing.
+    """Return the outcome of an experiment whose *job* has ended; *stored* is what it wrote.
 
     None means that the job was lost. *begun* says whether its last start began the experiment: else
     nothing that happened to the job is an outcome.
@@ -284,9 +284,10 @@ def job_outcome(
 
 
 def loss_blame(job: BatchJob | None, *, begun: bool) -> LossBlame:
-    """Whose fault it may be that *job* was lost.
+    """Return what may be to blame for the loss of *job*.
 
-    The experiment is suspected only where it had begun and its worker died by itself.
+    The experiment is suspected only if it had begun, and its worker died without a signal from
+    outside.
     """
     if job is not None and job.end == "cluster_fault":
         return "nobody"
@@ -301,7 +302,7 @@ def worker_died_outcome(digest: str, job: BatchJob | None, times: int) -> Outcom
 
 
 def loss_message(job: BatchJob | None) -> str:
-    """Return why there is no outcome, in words."""
+    """Return why there is no outcome, as a message."""
     if job is None:
         return "its job vanished"
     where = f" on {job.node}" if job.node else ""
@@ -321,7 +322,7 @@ def _outcome_with(
 
 
 class BatchTicket(CancellableFuture):
-    """The future of an experiment; cancelling it takes its job off the queue, or kills it."""
+    """The future of an experiment; cancelling it removes its job from the queue, or kills it."""
 
     def __init__(
         self, experiment: Experiment, session: BatchSession, wake: Callable[[], None]
@@ -331,55 +332,55 @@ class BatchTicket(CancellableFuture):
         self.digest = experiment.digest
         self.demand = JobDemand.of(experiment)
         self.session = session
-        """Where its parcel lies; of another driver, if its job was found again."""
+        """The session with its parcel; another driver's, if its job was found again."""
         self.adopted = False
         """Whether the driver that submitted its job was another one."""
         self.task: ArrayTask | None = None
-        """Which job it is, as soon as that may have been submitted."""
+        """Its task, once its job may have been submitted."""
         self.began = False
         """Whether the queue has shown it running."""
         self.cancel_sent = False
         """Whether its cancellation was requested from the batch system."""
         self.losses: Counter[LossBlame] = Counter()
-        """How many of its jobs were lost, by whose fault that may be."""
+        """The number of its lost jobs, by blame."""
         self.fault: PlaceError | None = None
-        """What its job could not do: the place's fault."""
+        """An error of the place in its job."""
         self.gone_since: float | None = None
         """When its job disappeared from the queue, by the monotonic clock."""
         self.recalled = False
-        """Whether it is to be taken off the queue if it has not begun: a pilot is to have it."""
+        """Whether it is to be removed from the queue, unless it has begun, for a pilot job."""
         self.alone = False
-        """Whether it is to have a job of its own: a pilot could not see it to its end."""
+        """Whether it needs a job of its own, because a pilot job could not finish it."""
         self._pilot: Future[Outcome] | None = None
         self._wake = wake
         self._is_started = False
 
     def restart(self) -> None:
-        """Its job was lost, and another one is to run it."""
+        """Reset the ticket after the loss of its job, so that another job runs it."""
         self.task = self.gone_since = self.fault = None
         self.began = self.cancel_sent = self.recalled = False
 
     def start(self) -> bool:
-        """Return whether it may be submitted; from now on its job has to end it."""
+        """Mark it as submitted, unless it was cancelled; return whether it may be submitted."""
         if not self._is_started:
             self._is_started = self.set_running_or_notify_cancel()
         return self._is_started
 
     def running(self) -> bool:
-        """Return whether it runs, as far as the queue was looked at; what waits there does not."""
+        """Return whether it ran at the last poll of the queue."""
         if self._pilot is not None:
             return self._pilot.running() and not self.done()
         return self.began and not self.done()
 
     def delegate(self, pilot: Future[Outcome] | None) -> None:
-        """From now on a worker that stays runs it; None gives it back to the queue."""
+        """Let a pilot job run it; None returns it to the queue."""
         self._pilot = pilot
         self.recalled = self.began = False
         if self.cancel_requested:
             self.stop()
 
     def cancel(self) -> bool:
-        """Take it off, or kill it; false where it is over already."""
+        """Remove it from the queue, or kill it; return False if it has finished."""
         is_cancelled = super().cancel()
         if self.cancelled():
             self._wake()
@@ -393,7 +394,9 @@ class BatchTicket(CancellableFuture):
 
 
 class TicketTable:
-    """For any number of threads; a ticket is settled once. At most *slots* are in the queue."""
+    """The tickets of a place. Thread-safe; each ticket is settled once; at most *slots* are in the
+    queue.
+    """
 
     def __init__(self, slots: int) -> None:
         self._slots = slots
@@ -416,7 +419,7 @@ class TicketTable:
         return self._slots - len(self._queued)
 
     def queued(self) -> list[BatchTicket]:
-        """Return those whose jobs may have been submitted, and are not settled."""
+        """Return the tickets whose jobs may have been submitted, and that are not settled."""
         with self._lock:
             return list(self._queued.values())
 
@@ -425,12 +428,12 @@ class TicketTable:
         return self._queued.get(digest)
 
     def add(self, ticket: BatchTicket) -> None:
-        """One more waits."""
+        """Add a waiting ticket."""
         with self._lock:
             self._waiting.append(ticket)
 
     def take(self, most: int) -> list[BatchTicket]:
-        """Return the first of those that wait, and others that ask for the same; what fits in."""
+        """Take the first waiting ticket, and others with the same demand, as slots allow."""
         with self._lock:
             room = min(most, self.room)
             accepted: list[BatchTicket] = []
@@ -447,7 +450,7 @@ class TicketTable:
             return accepted
 
     def take_matching(self, chosen: Callable[[BatchTicket], bool]) -> list[BatchTicket]:
-        """Return all that wait and are *chosen*, and were not cancelled."""
+        """Take all waiting tickets that are *chosen* and were not cancelled."""
         with self._lock:
             accepted: list[BatchTicket] = []
             skipped: deque[BatchTicket] = deque()
@@ -462,7 +465,7 @@ class TicketTable:
             return accepted
 
     def withdraw(self, ticket: BatchTicket) -> bool:
-        """Its job will not run it; false where it is settled."""
+        """Take back a ticket that its job will not run; return False if it is settled."""
         with self._lock:
             if self._queued.pop(ticket.digest, None) is not ticket:
                 return False
@@ -471,7 +474,7 @@ class TicketTable:
             return True
 
     def enter(self, tickets: Iterable[BatchTicket]) -> None:
-        """From now on their jobs may be in the queue."""
+        """Note that the jobs of *tickets* may be in the queue from now on."""
         with self._lock:
             for ticket in tickets:
                 assert ticket.task is not None
@@ -479,7 +482,7 @@ class TicketTable:
                 self._sharing[ticket.session, ticket.task[0]] += 1
 
     def put_back(self, tickets: Iterable[BatchTicket]) -> None:
-        """Those that were not submitted after all: they wait again, before all others."""
+        """Put tickets that were not submitted in front of all waiting ones."""
         with self._lock:
             for ticket in reversed(list(tickets)):
                 if self._queued.pop(ticket.digest, None) is ticket:
@@ -488,9 +491,10 @@ class TicketTable:
                     self._waiting.appendleft(ticket)
 
     def settle(self, ticket: BatchTicket, result: Outcome | Exception) -> None:
-        """It is over. An outcome stays on the disk until it is forgotten.
+        """Settle *ticket* with an outcome or an error.
 
-        So does what the place could not see to the end: its job may still do so.
+        An outcome stays on the disk until `forget`. So do the files of a ticket that failed because
+        of the place, because its job may still finish.
         """
         with self._lock:
             if self._queued.pop(ticket.digest, None) is not ticket:
@@ -506,24 +510,24 @@ class TicketTable:
             ticket.set_exception(result)
 
     def keep(self, digest: str, session: BatchSession) -> None:
-        """An outcome that was there before its experiment was asked for."""
+        """Keep an outcome that was there before its experiment was submitted."""
         self._settled[digest] = session
 
     def forget(self, digest: str) -> None:
-        """What is left of an experiment that is settled is not wanted any more."""
+        """Remove the files of a settled experiment."""
         session = self._settled.pop(digest, None)
         if session is not None:
             session.drop(digest)
 
     def drain(self) -> list[BatchTicket]:
-        """Return all that wait, taken off."""
+        """Take all waiting tickets."""
         with self._lock:
             waiting = list(self._waiting)
             self._waiting.clear()
         return waiting
 
     def _release(self, ticket: BatchTicket) -> None:
-        """Its job array has one ticket less; the files of one that has none left go."""
+        """Remove a ticket from its job array, and the files of an array without tickets."""
         assert ticket.task is not None
         key = (ticket.session, ticket.task[0])
         self._sharing[key] -= 1
@@ -534,7 +538,7 @@ class TicketTable:
 
 
 class ArraySubmission(Generic[Options]):
-    """Hands the tickets of *table* to the queue, and knows which jobs they are.
+    """Submits the tickets of *table* as job arrays, and tracks the jobs of each ticket.
 
     Each array is submitted once, even if the reply to the submission is lost.
     """
@@ -554,12 +558,12 @@ class ArraySubmission(Generic[Options]):
         self._count = 0
         self._prefix = f"zen-{secrets.token_hex(4)}"
         self._jobs: dict[str, set[str]] = {}
-        """The numbers of a job array by its name: one, if nothing went wrong."""
+        """The job numbers of each array by name: usually one."""
         self._unconfirmed: dict[str, float] = {}
-        """Names whose submission was not answered, and when that was."""
+        """Names of arrays whose submission was not answered, with its time."""
 
     def submit(self) -> None:
-        """Submit one array of those that wait first.
+        """Submit one array of the first waiting tickets.
 
         UnansweredError if it is unknown whether it was accepted, QueueFullError if the queue
         accepts no more for now.
@@ -601,7 +605,10 @@ class ArraySubmission(Generic[Options]):
             self._fail(tickets, error)
 
     def adopt(self, ticket: BatchTicket) -> None:
-        """One whose driver died: its job is in the queue, or was, or has never been submitted."""
+        """Take over a ticket of a dead driver.
+
+        Its job may be in the queue, finished, or not submitted at all.
+        """
         assert ticket.task is not None
         name = ticket.task[0]
         job = ticket.session.job(name)
@@ -612,7 +619,7 @@ class ArraySubmission(Generic[Options]):
         self._table.enter([ticket])
 
     def cancel_targets(self, tickets: list[BatchTicket]) -> list[JobTask]:
-        """Return the tasks of *tickets*, and of an array that ends as a whole only its number."""
+        """Return the tasks of *tickets* to cancel; for a whole array only its number."""
         ending = Counter(ticket.task[0] for ticket in tickets if ticket.task)
         queued = Counter(ticket.task[0] for ticket in self._table.queued() if ticket.task)
         ending_arrays = {name for name, count in ending.items() if count == queued[name]}
@@ -629,17 +636,17 @@ class ArraySubmission(Generic[Options]):
         return list(targets)
 
     def arrays(self, name: str) -> list[str]:
-        """Return the job arrays of that name, as far as they are known."""
+        """Return the known job numbers of the array of that name."""
         return sorted(self._jobs.get(name, ()))
 
     def jobs(self, ticket: BatchTicket) -> list[JobTask]:
-        """Return the tasks that *ticket* is; none as long as that is not known."""
+        """Return the tasks of *ticket*; empty while unknown."""
         assert ticket.task is not None
         name, number = ticket.task
         return [(array, number) for array in self.arrays(name)]
 
     def record_job(self, name: str, job: str) -> None:
-        """The queue shows *job* under that name."""
+        """Note that the queue shows *job* under that name."""
         self._jobs.setdefault(name, set()).add(job)
         self._unconfirmed.pop(name, None)
 
@@ -648,7 +655,8 @@ class ArraySubmission(Generic[Options]):
         return name in self._jobs
 
     def resolve(self) -> None:
-        """After a look at the queue: what did not show up for long is submitted once more.
+        """Submit arrays again that are still missing from the queue long after an unanswered
+        submission.
 
         Either a task of the array has begun, or none ever will: see `BatchSession.give_up`.
         """
@@ -667,7 +675,7 @@ class ArraySubmission(Generic[Options]):
                 self.record_job(name, session.job(name))
 
     def resubmit(self, tickets: list[BatchTicket]) -> None:
-        """Their jobs will not run them: others are submitted for them."""
+        """Submit other jobs for *tickets*, whose jobs will not run them."""
         _log.info("%d experiments are submitted again", len(tickets))
         self._table.put_back(tickets)
         for ticket in tickets:
@@ -675,7 +683,7 @@ class ArraySubmission(Generic[Options]):
             self._move_here(ticket)
 
     def _move_here(self, ticket: BatchTicket) -> None:
-        """From the folder of a driver that died into ours."""
+        """Move the files of *ticket* from a dead driver's session into ours."""
         if ticket.adopted:
             parcel = ticket.session.parcel(ticket.digest).read_bytes()
             self._session.put(ticket.digest, parcel)

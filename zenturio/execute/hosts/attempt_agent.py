@@ -327,7 +327,7 @@ _PROGRESS_FRACTION = 0.01
 
 
 class AttemptAgent:
-    """Runs one attempt of a job at a host."""
+    """Runs one attempt of a job on a host."""
 
     def __init__(self, services: AttemptServices, job: HostJob, host: RemoteHost) -> None:
         self._services = services

@@ -164,7 +164,7 @@ class LookedUp:
 
 
 @dataclass(frozen=True, slots=True)
-class RoomFor:
+class PlaceHasRoom:
     """The place has room for *count* more experiments."""
 
     count: int
@@ -240,7 +240,7 @@ class LookElsewhere:
 Event = (
     Proposed
     | LookedUp
-    | RoomFor
+    | PlaceHasRoom
     | ClaimAnswered
     | ClaimFailed
     | Finished
@@ -398,7 +398,7 @@ class ExperimentStates:
         self._handlers: dict[type[Any], Callable[[Any], Commands]] = {
             Proposed: self._on_proposed,
             LookedUp: self._on_looked_up,
-            RoomFor: self._on_room,
+            PlaceHasRoom: self._on_room,
             ClaimAnswered: self._on_claim_answered,
             ClaimFailed: self._on_claim_failed,
             Finished: self._on_finished,
@@ -494,7 +494,7 @@ class ExperimentStates:
         commands: Commands = (ReportCached(pairs),) if pairs else ()
         return commands + self._claim_for_room()
 
-    def _on_room(self, event: RoomFor) -> Commands:
+    def _on_room(self, event: PlaceHasRoom) -> Commands:
         if self.is_stopping:
             return ()
         if self.claimed:

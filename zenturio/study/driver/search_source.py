@@ -863,7 +863,7 @@ ABBREVIATED = 16
 """Characters of a digest in the note of a search."""
 
 
-class KnownPoints:
+class RecordedPoints:
     """Looks for points of a space that have results in a repository, in any of its studies.
 
     The digest of an experiment identifies the program, its inputs and its environment. So the

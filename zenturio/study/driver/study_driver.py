@@ -327,13 +327,13 @@ class StudyDriver:
         slots, submitted = self._in_flight.slots, len(self._in_flight)
         if self._quiet_machine is not None:  # what waits at the place would start whatever happens
             if submitted < slots:
-                self._handle(states.RoomFor(slots - submitted))
+                self._handle(states.PlaceHasRoom(slots - submitted))
             return False
         ahead = max(min(int(self._counts.rate * AHEAD), GROUP), self._in_flight.wants)
         room = max(slots * 2, ahead) - submitted
         if room <= 0 or (submitted > slots and room < ahead // 4):
             return False
-        self._handle(states.RoomFor(room))
+        self._handle(states.PlaceHasRoom(room))
         return len(self._in_flight) < slots and not self._states.is_dry
 
     def _is_over(self) -> bool:

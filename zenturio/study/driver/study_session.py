@@ -363,7 +363,7 @@ class StudySession:
             return self
         # A run without a search does not load the engines.
         from zenturio.study.driver.search_source import (  # noqa: PLC0415 - see above
-            KnownPoints,
+            RecordedPoints,
             collect_advice,
             first_repeats,
         )
@@ -383,23 +383,23 @@ class StudySession:
                 self.repository, search.learn_from, application.space, self.goals[0]
             )
             search = replace(search, advice=advice)
-        known_points: Mapping[str, tuple[Point, Scores]] = {}
+        recorded_points: Mapping[str, tuple[Point, Scores]] = {}
         # What is to be measured again is not known, nor how many repeats results ask for.
         is_counted = repeat.until is None and not repeat.warmup
         if is_counted and not self.settings.again and self.only == {"missing"}:
             least_repeats = first_repeats(repeat) if len(self.goals) == 1 else repeat.count
-            known_points = KnownPoints(
+            recorded_points = RecordedPoints(
                 self.repository, generator, self.goals, least_repeats
             ).collect(application.space, kinds, search.known)
         frozen = search.known
-        if frozen and search.replay and len(known_points) < len(frozen):
+        if frozen and search.replay and len(recorded_points) < len(frozen):
             raise InputError(
                 f"--replay {search.replay}: it started with {len(frozen):,} known points, of which"
-                f" {len(known_points):,} are results of this program on this kind of machine",
+                f" {len(recorded_points):,} are results of this program on this kind of machine",
                 hint="replay it where they were measured; or leave out --replay",
             )
-        search = replace(search, known=frozen or tuple(known_points))
-        return replace(self, search=search, known=dict(known_points.values()), is_resumed=True)
+        search = replace(search, known=frozen or tuple(recorded_points))
+        return replace(self, search=search, known=dict(recorded_points.values()), is_resumed=True)
 
     def _search_notes(self) -> tuple[str, ...]:
         """Return what is said of the results that a search begins with, and of its end."""
