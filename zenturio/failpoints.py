@@ -32,7 +32,7 @@ class Failpoint:
 
 
 def names() -> list[str]:
-    """All failpoints of the modules that were imported, sorted."""
+    """Return all failpoints of the modules that were imported, sorted."""
     return sorted(_declared)
 
 

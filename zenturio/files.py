@@ -142,7 +142,7 @@ def refuse_link(path: Path) -> None:
 
 
 def _passes_on(path: Path) -> bool:
-    """Whether what is written to *path* goes elsewhere, so that it must not be replaced."""
+    """Return whether what is written to *path* goes elsewhere, so that it must not be replaced."""
     whole = path.absolute()
     is_of_kernel = whole.parts[1:2] in {("dev",), ("proc",)}
     is_of_kernel &= not str(whole).startswith(MEMORY_FOLDER)
@@ -449,7 +449,7 @@ def redirected_to(descriptor: int) -> str:
 
 
 def recorded_outputs(project: Path) -> list[Path]:
-    """The files of the project that are written down as outputs, changed since or not."""
+    """Return the files of the project that are written down as outputs, changed since or not."""
     # Not Path.is_file, which raises an error for a name that is too long.
     return [path for key in _read(project) if os.path.isfile(path := project / key)]  # noqa: PTH113
 

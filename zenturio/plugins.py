@@ -31,7 +31,7 @@ def _entry_points(kind: str) -> dict[str, tuple[EntryPoint, ...]]:
 
 
 def names(kind: str) -> list[str]:
-    """All names in group ``zenturio.<kind>``, sorted."""
+    """Return all names in group ``zenturio.<kind>``, sorted."""
     return sorted(_entry_points(kind))
 
 

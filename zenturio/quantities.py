@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 
 def count(number: int) -> str:
-    """``349,853``; beyond a trillion with its power of ten."""
+    """Return ``349,853``; beyond a trillion with its power of ten."""
     if number < 10**12:
         return f"{number:,}"
     digits = len(str(number)) - 1
@@ -16,17 +16,17 @@ def count(number: int) -> str:
 
 
 def amount(number: int, noun: str) -> str:
-    """``1 point``, ``349,853 points``."""
+    """Return ``1 point``, ``349,853 points``."""
     return f"{count(number)} {noun}{'' if number == 1 else 's'}"
 
 
 def listing(words: Sequence[str]) -> str:
-    """``a``, ``a and b``, ``a, b and c``."""
+    """Return ``a``, ``a and b``, ``a, b and c``."""
     return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
 
 def duration(seconds: float | None) -> str:
-    """``0.42 s``, ``12 s``, ``3 min 20 s``, ``5 h 12 min``, ``3 d 4 h``; nothing of none."""
+    """Return ``0.42 s``, ``12 s``, ``3 min 20 s``, ``5 h 12 min``, ``3 d 4 h``; nothing of none."""
     if seconds is None or not math.isfinite(seconds):
         return ""
     if seconds < 10:
@@ -39,7 +39,7 @@ def duration(seconds: float | None) -> str:
 
 
 def rate(each_second: float) -> str:
-    """``820/s``, ``12/min``, ``3/h``."""
+    """Return ``820/s``, ``12/min``, ``3/h``."""
     for unit, seconds in (("s", 1), ("min", 60)):
         if each_second * seconds >= 1:
             return f"{each_second * seconds:.3g}/{unit}"
@@ -47,7 +47,7 @@ def rate(each_second: float) -> str:
 
 
 def size(number: int) -> str:
-    """``12.3 KB``"""
+    """Return ``12.3 KB``"""
     value = float(number)
     for unit in ("B", "KB", "MB", "GB"):
         if value < 1000:

@@ -52,13 +52,13 @@ class _Shared:
 
 
 def config_folder() -> Path:
-    """The user's configuration folder of zenturio, which need not be there."""
+    """Return the user's configuration folder of zenturio, which need not be there."""
     base = os.environ.get("XDG_CONFIG_HOME") or ""
     return (Path(base) if base.startswith("/") else Path.home() / ".config") / "zenturio"
 
 
 def is_own(folder: Path) -> bool:
-    """Whether the caller, or a group or folder that the caller listed, owns *folder*."""
+    """Return whether the caller, or a group or folder that the caller listed, owns *folder*."""
     try:
         return _belongs(folder.stat(), folder, root=False)
     except OSError:
@@ -66,7 +66,7 @@ def is_own(folder: Path) -> bool:
 
 
 def is_open_to_all(folder: Path) -> bool:
-    """Whether everybody may put something into *folder*, as into /tmp."""
+    """Return whether everybody may put something into *folder*, as into /tmp."""
     needed = stat.S_ISVTX | stat.S_IWOTH
     return folder.stat().st_mode & needed == needed
 
@@ -326,7 +326,7 @@ def _agrees(verb: str, questions: Mapping[str, str]) -> bool:
 
 
 def _shown(questions: Mapping[str, str]) -> list[str]:
-    """The texts as lines in which nothing can steer the terminal."""
+    """Return the texts as lines in which nothing can steer the terminal."""
     shown = []
     for where, text in questions.items():
         more = "" if len(text) <= _MOST_SHOWN else f" ... ({len(text):,} characters)"

@@ -91,12 +91,12 @@ class DirectiveToken:
         return self.kind != "sign" or self.text in ")]"
 
     def upper(self) -> str:
-        """The word as a keyword is compared; nothing for what is no word."""
+        """Return the word as a keyword is compared; nothing for what is no word."""
         return self.text.upper() if self.kind == "word" else ""
 
 
 def tokens(text: str, start: int = 0) -> Iterator[DirectiveToken]:
-    """The tokens of *text* from *start* on; white space parts them and is left out."""
+    """Yield the tokens of *text* from *start* on; white space parts them and is left out."""
     for match in _TOKEN.finditer(text, start):
         match match.lastgroup:
             case "text" | "name" | "word" | "sign" as kind:
@@ -121,7 +121,7 @@ def unquote(passage: Passage) -> Passage:
 
 
 def join(passage: Passage, spans: list[tuple[int, int]]) -> Passage:
-    """The parts of *passage* within *spans* as one passage whose places stay right."""
+    """Return the parts of *passage* within *spans* as one passage whose places stay right."""
     text, pieces = "", []
     for start, end in spans:
         part = passage.cut(start, end)
@@ -131,7 +131,7 @@ def join(passage: Passage, spans: list[tuple[int, int]]) -> Passage:
 
 
 def unclosed(passage: Passage, token: DirectiveToken) -> AnnotationError:
-    """The diagnostic about a quote without its partner."""
+    """Return the diagnostic about a quote without its partner."""
     return AnnotationError(
         f"the quote {token.text} is not closed",
         place=passage.place(token.start, token.end),
@@ -162,7 +162,7 @@ def read_text(passage: Passage, start: int = 0) -> WrittenText:
 
 
 def write_text(text: str) -> str:
-    """*text* as one element of a set: bare where that is safe, else quoted."""
+    """Return *text* as one element of a set: bare where that is safe, else quoted."""
     if re.fullmatch(r"[\w.+/@%=-]+", text):
         return text
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
@@ -207,7 +207,7 @@ class TextReader:
         return "".join(parts)
 
     def bare(self, run: re.Pattern[str] = _BARE) -> str:
-        """A bare part; white space before the end of the element is not part of it."""
+        """Return a bare part; white space before the end of the element is not part of it."""
         parts: list[str] = []
         while self.next() == "\\" or run.match(self.text, self.at):
             if self.next() == "\\":
@@ -225,7 +225,7 @@ class TextReader:
         return match[0]
 
     def escape(self) -> str:
-        r"""The character of an escape, ``\`` and the text that follows it."""
+        r"""Return the character of an escape, ``\`` and the text that follows it."""
         start, letter = self.at, self.text[self.at + 1 : self.at + 2]
         self.at += 2
         if letter in _CODES:
@@ -335,7 +335,7 @@ class Clauses:
         return self
 
     def resume(self, start: int) -> int:
-        """Where the next known clause begins behind a mistake."""
+        """Return where the next known clause begins behind a mistake."""
         text = self.passage.text
         keywords = (t for t in tokens(text, start) if t.upper() in self.keywords)
         # A keyword counts only with blanks around it: `unit=` within a text is none.
@@ -380,7 +380,7 @@ class Clauses:
                 return end, Clause(text, place)
 
     def word(self, start: int, keyword: str, *, quoted: bool) -> tuple[Passage, int]:
-        """A quoted text, or else (where that is allowed) a bare word."""
+        """Return a quoted text, or else (where that is allowed) a bare word."""
         what = "a quoted text" if quoted else "a word"
         token = next(tokens(self.passage.text, start), None)
         self.need(token, keyword, start, what)
@@ -403,7 +403,7 @@ class Clauses:
         return text, token.end
 
     def behind(self, start: int) -> int:
-        """Where the bare word that begins at *start* ends: at white space or a comma."""
+        """Return where the bare word that begins at *start* ends: at white space or a comma."""
         match = re.compile(r"[^\s,]+").match(self.passage.text, start)
         return match.end() if match else start + 1
 
@@ -443,7 +443,7 @@ class Clauses:
         return AnnotationError(f"{token.text} is not expected here", place=place, hint=hint)
 
     def text(self, keyword: str) -> str | None:
-        """The text of a clause, if it is there."""
+        """Return the text of a clause, if it is there."""
         clause = self.by_keyword.get(keyword)
         return clause.text.text if clause else None
 
@@ -455,7 +455,7 @@ class Clauses:
     def chosen(
         self, keyword: str, word: Passage, choices: tuple[T, ...], similar: Iterable[str] = ()
     ) -> T | None:
-        """The one of *choices* that *word* is; *similar*: other words that may be meant."""
+        """Return the one of *choices* that *word* is; *similar*: other words that may be meant."""
         for choice in choices:
             if choice.casefold() == word.text.casefold():
                 return choice
@@ -468,7 +468,7 @@ class Clauses:
 
 
 def expression_end(text: str, start: int, keywords: tuple[str, ...]) -> int:
-    """Where the expression that begins at *start* ends and a clause begins.
+    """Return where the expression that begins at *start* ends and a clause begins.
 
     No expression has two operands side by side: a word or text right behind an operand is
     outside. ``IN "…"`` is the clause where the directive has one; ``(x in "…")`` is the test.

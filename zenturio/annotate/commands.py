@@ -36,7 +36,7 @@ _WORD_END = " \t\n;&|()<>"
 def fill_command(
     command: Passage | str, texts: Mapping[str, str], words: Container[str] = ()
 ) -> str:
-    """The command with each ``{name}`` of *texts* as its text, quoted for where it stands.
+    """Return the command with each ``{name}`` of *texts* as its text, quoted for where it stands.
 
     The text of a name in *words* is several words, or none, where the shell reads words.
     """
@@ -89,7 +89,7 @@ class _CommandFilling:
         return self.text.startswith(prefix, self.at)
 
     def _brace(self) -> bool:
-        """A value, a doubled brace or ``${...}`` if one begins here."""
+        """Return a value, a doubled brace or ``${...}`` if one begins here."""
         if self._starts("${"):
             self._take(self._end_of_expansion() - self.at)
         elif self._starts("{{") and self.last_doubled >= self.at:
@@ -109,7 +109,7 @@ class _CommandFilling:
         self.at += width
 
     def _name(self) -> str:
-        """The parameter whose ``{name}`` stands here, or nothing."""
+        """Return the parameter whose ``{name}`` stands here, or nothing."""
         return self.names.get(self.at, "")
 
     def _end_of_expansion(self) -> int:
@@ -210,7 +210,7 @@ class _CommandFilling:
         self._take(2)
 
     def _is_case(self) -> bool:
-        """Whether the ``)`` of a pattern will look like the end of ``$(``."""
+        """Return whether the ``)`` of a pattern will look like the end of ``$(``."""
         inside = self.levels[-1].kind == "substitution" and self._begins_word()
         return inside and _CASE.match(self.text, self.at) is not None
 
@@ -259,7 +259,7 @@ class _CommandFilling:
         return text if is_plain and is_word else _single_quoted(text)
 
     def _as_words(self, name: str, text: str) -> str:
-        """The words of the text, as a shell would read them if nothing in them expanded."""
+        """Return the words of the text, as a shell would read them if nothing in them expanded."""
         try:
             words = shlex.split(text)
         except ValueError:
@@ -273,7 +273,7 @@ class _CommandFilling:
         return " ".join(word if _OPTION.fullmatch(word) else _single_quoted(word) for word in words)
 
     def _safe(self, name: str) -> str:
-        """The text, which no command can take if it holds a NUL."""
+        """Return the text, which no command can take if it holds a NUL."""
         if "\0" in (text := self.texts[name]):
             place = self.command.place(self.at, self.at + len(name) + 2)
             message = f"{{{name}}} holds a NUL byte, which no program's argument can"
@@ -289,7 +289,7 @@ class _CommandFilling:
 
 
 def _names(text: str, values: Mapping[str, str]) -> dict[int, str]:
-    """Where a ``{name}`` stands, and which; in one walk, however many braces there are."""
+    """Return where a ``{name}`` stands, and which; in one walk, however many braces there are."""
     names: dict[int, str] = {}
     start, end = text.find("{"), -1
     longest = max(map(len, values), default=0) if start >= 0 else 0
@@ -342,14 +342,14 @@ def undeclared_programs(application: Application) -> dict[str, Path]:
 
 
 def unversioned_programs(application: Application) -> dict[str, Path]:
-    """Those of them whose version no ``USE VERSION`` asks for either."""
+    """Return those of them whose version no ``USE VERSION`` asks for either."""
     asked = {use.text.split(maxsplit=1)[0] for use in application.uses if use.kind == "version"}
     programs = undeclared_programs(application)
     return {word: path for word, path in programs.items() if word not in asked}
 
 
 def find_program(word: str, root: Path) -> Path | None:
-    """The executable that *word* means in *root*: a path, or a name on the PATH."""
+    """Return the executable that *word* means in *root*: a path, or a name on the PATH."""
     if "/" in word:
         path = Path(os.path.abspath(root), word)  # noqa: PTH100 - links stay what they are
         return path if path.is_file() and os.access(path, os.X_OK) else None

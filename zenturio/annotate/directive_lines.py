@@ -75,7 +75,7 @@ class DirectiveLines:
 
 
 def find(source: Source, dialect: Dialect) -> DirectiveLines:
-    """Every directive of a text file; nothing of a binary."""
+    """Return every directive of a text file; nothing of a binary."""
     # Most files of a program have no directive: one search spares them all patterns.
     if source.text is None or "zen" not in source.text.lower():
         return DirectiveLines()
@@ -84,13 +84,13 @@ def find(source: Source, dialect: Dialect) -> DirectiveLines:
 
 
 def switch(line: WrittenDirective) -> str:
-    """``OFF`` or ``ON`` if the directive says only that, else nothing."""
+    """Return ``OFF`` or ``ON`` if the directive says only that, else nothing."""
     word = line.body.text.upper()
     return word if word in {"OFF", "ON"} else ""
 
 
 def hidden(lines: tuple[WrittenDirective, ...], length: int) -> tuple[range, ...]:
-    """The lines between each OFF and its ON, or the end of a file of *length* lines."""
+    """Return the lines between each OFF and its ON, or the end of a file of *length* lines."""
     ranges, start = [], None
     for line in lines:
         match switch(line):
@@ -116,7 +116,7 @@ class _LineSearch:
         self.diagnostics: list[Diagnostic] = []
 
     def lines(self) -> Iterator[WrittenDirective]:
-        """The directives; one that goes on is joined."""
+        """Yield the directives; one that goes on is joined."""
         current: WrittenDirective | None = None
         off: WrittenDirective | None = None
         for number, text in enumerate(self.texts):
@@ -158,7 +158,7 @@ class _LineSearch:
                 return off
 
     def _directive(self, number: int, text: str, *, hidden: bool) -> WrittenDirective | None:
-        """The directive in a line; what only looks like one is complained about."""
+        """Return the directive in a line; what only looks like one is complained about."""
         if "zen" not in text.lower():
             return None
         head = self.dialect.head.match(text)
@@ -182,7 +182,7 @@ class _LineSearch:
         return None
 
     def _line(self, number: int, text: str, head: re.Match[str]) -> WrittenDirective | None:
-        """The directive, if its comment ends with its line."""
+        """Return the directive, if its comment ends with its line."""
         opener = head["opener"] if head["opener"] is not None else head["first"]
         closer = self.dialect.closers.get(opener, "")
         start = head.start("rest") + len(MARK)
@@ -298,7 +298,7 @@ _SECOND_OPENER = re.compile(rf"\s(?:{_SIGNS})\s*$")
 
 
 def _is_directive(text: str, at: int) -> bool:
-    """Whether the mark begins a directive: prose has words before it, and no values."""
+    """Return whether the mark begins a directive: prose has words before it, and no values."""
     return bool(
         _DIRECTIVE.match(text, at)
         and (_ONE_WORD.fullmatch(text[:at].strip()) or re.search(r"[\"{=]", text[at:]))
@@ -323,7 +323,7 @@ def _goes_on(directive: WrittenDirective, current: WrittenDirective) -> bool:
 
 
 def _behind_and(body: Passage) -> Passage:
-    """The body after the sign of a continuation."""
+    """Return the body after the sign of a continuation."""
     return body.cut(1, len(body.text)).strip()
 
 
@@ -365,7 +365,7 @@ class Scopes:
 
 
 def pair(written: Iterable[WrittenScope], length: int, diagnostics: Diagnostics) -> Scopes:
-    """Each BEGIN with its END in a file of *length* lines."""
+    """Return each BEGIN with its END in a file of *length* lines."""
     pairing = _Pairing(diagnostics, [], {}, [])
     for statement in written:
         if isinstance(statement.statement, EndStatement):
@@ -414,7 +414,7 @@ class _Pairing:
             )
 
     def partner(self, end: EndStatement) -> int | None:
-        """Which of the open ones *end* ends; a diagnostic if it is none."""
+        """Return which of the open ones *end* ends; a diagnostic if it is none."""
         fitting = [at for at, opening in enumerate(self.open) if _fits(opening, end)]
         if fitting:
             return fitting[-1]
@@ -446,7 +446,7 @@ def _fits(scope: WrittenScope, end: EndStatement) -> bool:
 
 
 def _start(scope: WrittenScope) -> tuple[Place, str]:
-    """Where a scope begins, and how its END is named."""
+    """Return where a scope begins, and how its END is named."""
     body = scope.line.body
     match scope.statement:
         case Declaration(target=target):
@@ -462,7 +462,7 @@ def _whole(name: Passage) -> Place:
 
 
 def quoted(name: str) -> str:
-    """*name* as it is written in a directive."""
+    """Return *name* as it is written in a directive."""
     return name if name.replace("_", "a").isalnum() else f'"{name}"'
 
 
@@ -487,7 +487,7 @@ def insert(
     before: int | None = None,
     width: int = 100,
 ) -> str:
-    """*text* with one directive for each parameter, then one for each of *bodies*.
+    """Return *text* with one directive for each parameter, then one for each of *bodies*.
 
     A parameter's set is a text as in a directive (``{ 1:10 }``, ``1:10`` or ``@other``), or values.
     The directives stand before line *before* (from 1), or behind the lines that have to stay first:
@@ -515,12 +515,12 @@ def insert(
 
 
 def directive(way: Way, target: str, elements: str | Iterable[Value], clauses: str = "") -> str:
-    """The body of a directive: ``ENV OMP_NUM_THREADS = { 1, 2 } AS threads``."""
+    """Return the body of a directive: ``ENV OMP_NUM_THREADS = { 1, 2 } AS threads``."""
     return f"{way} {_name(target)} = {_set(elements)} {clauses}".rstrip()
 
 
 def _name(name: str) -> str:
-    """*name* as a target: quoted unless it is a word; backticks keep all to the letter."""
+    """Return *name* as a target: quoted unless it is a word; backticks keep all to the letter."""
     if re.fullmatch(r"\w+", name):
         return name
     if name and name.isprintable():
@@ -542,7 +542,7 @@ def _set(elements: str | Iterable[Value]) -> str:
 
 
 def _harmless(body: str, dialect: Dialect) -> str:
-    r"""*body* with a backslash in what would end the comment; in quotes it means nothing."""
+    r"""Return *body* with a backslash in what would end the comment; in quotes it means nothing."""
     opener = dialect.opener
     closer = dialect.closers.get(opener, "")
     for sequence in (closer, opener if closer else "", *dialect.fragile):
@@ -556,7 +556,7 @@ def _within_quotes(body: str, old: str, new: str) -> str:
 
 
 def _lines(body: str, dialect: Dialect, indent: str, width: int) -> Iterator[str]:
-    """The directive's lines, broken at blanks outside of quotes."""
+    """Yield the directive's lines, broken at blanks outside of quotes."""
     opener = dialect.opener
     if not opener:
         raise AnnotationError(
@@ -586,7 +586,7 @@ def _parts(body: str, room: int) -> Iterator[str]:
 
 
 def _behind_head(lines: list[str]) -> int:
-    """The first line that something may stand before."""
+    """Return the first line that something may stand before."""
     at = 0
     while at < len(lines) and _HEAD.match(lines[at].lstrip("\ufeff")):
         at += 1
@@ -599,5 +599,5 @@ def _indent(lines: list[str], at: int) -> str:
 
 
 def _line_end(lines: list[str]) -> str:
-    """The line end that the text has."""
+    """Return the line end that the text has."""
     return lines[0][len(without_end(lines[0])) :] or "\n" if lines else "\n"

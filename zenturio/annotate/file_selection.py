@@ -180,7 +180,7 @@ def _part_outputs(selection: FileSelection, named: Collection[Path]) -> None:
 
 
 def _empty(folders: Iterable[str], members: Iterable[SelectedFile | Link]) -> list[str]:
-    """Those of *folders* in which none of *members* is, and no other folder."""
+    """Return those of *folders* in which none of *members* is, and no other folder."""
     every = {folder for folder in folders if folder}
     parents = {member.name.rpartition("/")[0] for member in members}
     parents.update(folder.rpartition("/")[0] for folder in every)
@@ -188,14 +188,14 @@ def _empty(folders: Iterable[str], members: Iterable[SelectedFile | Link]) -> li
 
 
 def _above(name: str) -> Iterator[str]:
-    """The folders around *name*, the nearest first."""
+    """Yield the folders around *name*, the nearest first."""
     while "/" in name:
         name = name.rpartition("/")[0]
         yield name
 
 
 def _followed(path: Path, name: str) -> SelectedFile:
-    """The file that *path* leads to."""
+    """Return the file that *path* leads to."""
     try:
         stamp = stamp_of(path.stat())
     except OSError:
@@ -239,7 +239,7 @@ def may_have_directives(path: Path) -> bool:
 
 
 def _ignored(folder: Path, below: str, diagnostics: Diagnostics) -> tuple[str, ...]:
-    """The patterns of the folder's ``.zenignore``: a name in it or below, a path from it."""
+    """Return the patterns of the folder's ``.zenignore``: a name in it or below, a path from it."""
     path = folder / IGNORE
     try:
         lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
@@ -354,7 +354,7 @@ class _FolderWalk:
             self.selection.files.append(_followed(path, name))
 
     def leads_away(self, path: Path, above: tuple[str, ...]) -> str:
-        """Why a symbolic link is not followed; nothing if it is."""
+        """Return why a symbolic link is not followed; nothing if it is."""
         real = os.path.realpath(path)
         if not os.path.exists(real):  # noqa: PTH110
             return "leads nowhere"
@@ -421,7 +421,7 @@ class _Links:
         return target
 
     def _target(self, link: _Met) -> str | None:
-        """The path in the application that *link* leads to, without any link in it."""
+        """Return the path in the application that *link* leads to, without any link in it."""
         if link.text.startswith("/"):  # it would lead out of the experiment's folder
             return None
         if any(d < 0 for d in _depths(link)):  # as experiments' folders have it, too
@@ -446,13 +446,13 @@ class _Links:
         return whole if os.path.realpath(link.path) == real else None
 
     def _listed(self) -> set[str]:
-        """All files and folders that an experiment's folder will have."""
+        """Return all files and folders that an experiment's folder will have."""
         files = {member.name for member in self._walk.selection.files}
         return files | {*self._walk.folders} | {above for name in files for above in _above(name)}
 
 
 def _depths(link: _Met) -> Iterator[int]:
-    """How deep in the application each step of a link's path is, as it is written."""
+    """Yield how deep in the application each step of a link's path is, as it is written."""
     depth = link.name.count("/")
     for part in link.text.split("/"):
         depth += {"": 0, ".": 0, "..": -1}.get(part, 1)
@@ -468,7 +468,7 @@ def _is_text(name: str) -> bool:
 
 
 def match_glob(pattern: str, name: str) -> bool:
-    """Whether the path *name* matches: ``*.c`` in any folder, ``src/*.c`` from the root.
+    """Return whether the path *name* matches: ``*.c`` in any folder, ``src/*.c`` from the root.
 
     ``*`` and ``?`` match within a name, ``**/`` matches any number of folders.
     """
@@ -488,6 +488,6 @@ def match_glob(pattern: str, name: str) -> bool:
 
 
 def under(study: str, names: Iterable[str]) -> Iterator[str]:
-    """Those of *names* in the folder of the study file *study*, and below."""
+    """Return those of *names* in the folder of the study file *study*, and below."""
     folder = study.removesuffix(STUDY)
     return (name for name in names if name.startswith(folder))

@@ -114,7 +114,7 @@ def _allowed_clauses(keyword: str, sign: str, body: Passage, at: int) -> tuple[s
 
 
 def read_target(body: Passage, start: int, keyword: str) -> tuple[Passage, int]:
-    """The target: a bare word, or quoted where it holds anything but letters, digits and _.
+    """Return the target: a bare word, or quoted where it holds anything but letters, digits and _.
 
     A number that SUBSTITUTE replaces is bare as well: ``0.8``, ``1e-3``.
     """
@@ -151,7 +151,7 @@ def read_target(body: Passage, start: int, keyword: str) -> tuple[Passage, int]:
 def _content(
     body: Passage, sign: str, at: int, clauses: Clauses, keyword: str
 ) -> tuple[_Content, int]:
-    """The set, the expression or the name of another parameter, and where it ends."""
+    """Return the set, the expression or the name of another parameter, and where it ends."""
     character = body.text[at : at + 1]
     if sign == "=" and character == "{":
         end = read_elements(body, at).end
@@ -170,7 +170,7 @@ def _content(
 
 
 def _no_set(body: Passage, sign: str, at: int, keyword: str) -> AnnotationError:
-    """The diagnostic about what stands in place of a set."""
+    """Return the diagnostic about what stands in place of a set."""
     sign_end, at = at, min(at, max(len(body.text.rstrip()) - 1, 0))
     if sign in ("", ":", "=="):
         start = body.text.rindex(sign, 0, sign_end) if sign else at
@@ -219,7 +219,7 @@ def _default(clauses: Clauses) -> str | None:
 
 
 def condition(clauses: Clauses, keyword: str) -> Expression | None:
-    """The expression of a clause, if it is there and can be read."""
+    """Return the expression of a clause, if it is there and can be read."""
     clause = clauses.by_keyword.get(keyword)
     if clause is not None:
         with clauses.diagnostics.gather():
@@ -418,7 +418,7 @@ LONGEST_COMMAND = 10_000
 
 
 def command(body: Passage, token: DirectiveToken, limits: tuple[str, ...] | None = None) -> Command:
-    """``"cmd"`` and its limits, if not all may stand here only *limits*."""
+    """Return ``"cmd"`` and its limits, if not all may stand here only *limits*."""
     keyword = token.upper()
     text, at = quoted_text(body, token, f'{keyword} "./program {{n}}"')
     if len(text.text) > LONGEST_COMMAND:
@@ -439,7 +439,7 @@ def command(body: Passage, token: DirectiveToken, limits: tuple[str, ...] | None
 
 
 def quoted_text(body: Passage, token: DirectiveToken, example: str) -> tuple[Passage, int]:
-    """The quoted text behind *token*, and where it ends."""
+    """Return the quoted text behind *token*, and where it ends."""
     token_behind = next(tokens(body.text, token.end), None)
     if token_behind is None or token_behind.kind != "text":
         if token_behind is not None and token_behind.text in "\"'":
@@ -463,13 +463,13 @@ def quoted_text(body: Passage, token: DirectiveToken, example: str) -> tuple[Pas
 
 
 def _bare_end(body: Passage, token: DirectiveToken) -> int:
-    """Where a text without quotes ends: before the first clause, or with the directive."""
+    """Return where a text without quotes ends: before the first clause, or with the directive."""
     clauses = (t.start for t in tokens(body.text, token.end) if t.upper() in (*_LIMITS, "ON"))
     return len(body.text[: next(clauses, len(body.text))].rstrip())
 
 
 def _amount(clauses: Clauses, keyword: Literal["TIMEOUT", "MEMORY"]) -> float | None:
-    """A number with a unit, above zero: seconds or bytes."""
+    """Return a number with a unit, above zero: seconds or bytes."""
     clause = clauses.by_keyword.get(keyword)
     if clause is None:
         return None
@@ -555,7 +555,7 @@ def _constraint(body: Passage, token: DirectiveToken) -> Statement:
 
 
 def _together(body: Passage, token: DirectiveToken) -> Statement:
-    """``a == b == c``: names only."""
+    """Return ``a == b == c``: names only."""
     names: list[Passage] = []
     hint = "write CONSTRAINT INDEX a == b: names of parameters with == between them"
     at = token.end
@@ -583,7 +583,7 @@ def _together(body: Passage, token: DirectiveToken) -> Statement:
 
 
 def _repeat(body: Passage, token: DirectiveToken) -> Statement:
-    """``30 SEED seed``, or ``6:50 UNTIL wtime WITHIN 2% WARMUP 1``."""
+    """Return ``30 SEED seed``, or ``6:50 UNTIL wtime WITHIN 2% WARMUP 1``."""
     match = re.compile(r"\s*(\S+)").match(body.text, token.end)
     word = match[1] if match else ""
     numbers = re.fullmatch(r"(?:([0-9]{1,10}):)?([0-9]{1,10})", word)
@@ -627,7 +627,7 @@ def _check_until(clauses: Clauses, word: str, place: Place) -> None:
 
 
 def _share(clauses: Clauses) -> float | None:
-    """The share of WITHIN, as ``2%`` or ``0.02``: above 0 and below 1."""
+    """Return the share of WITHIN, as ``2%`` or ``0.02``: above 0 and below 1."""
     clause = clauses.by_keyword.get("WITHIN")
     if clause is None:
         return None
@@ -642,7 +642,7 @@ def _share(clauses: Clauses) -> float | None:
 
 
 def _objective(body: Passage, token: DirectiveToken) -> Statement:
-    """``MINIMIZE expr, MAXIMIZE expr``."""
+    """Return ``MINIMIZE expr, MAXIMIZE expr``."""
     diagnostics = Diagnostics()
     goals: list[Goal] = []
     at = token.end
@@ -673,7 +673,7 @@ def _goal(body: Passage, start: int, end: int) -> Goal:
 
 
 def _comma(text: str, start: int) -> int:
-    """Where the next comma outside brackets stands, or the end."""
+    """Return where the next comma outside brackets stands, or the end."""
     depth = 0
     for token in tokens(text, start):
         if token.kind == "sign":
@@ -702,7 +702,7 @@ _OBSERVE_EXAMPLE = f"{_PERF_EXAMPLE}, or OBSERVE memory, io"
 
 
 def _observe(body: Passage, token: DirectiveToken) -> Statement:
-    """``perf instructions, cycles``, or other observers: ``memory, io``."""
+    """Return ``perf instructions, cycles``, or other observers: ``memory, io``."""
     first_token = next(tokens(body.text, token.end), None)
     if first_token is not None and first_token.text.lower() == "perf":
         if not body.text[first_token.end :].strip():
@@ -731,7 +731,7 @@ def _observe(body: Passage, token: DirectiveToken) -> Statement:
 
 
 def _comma_parts(body: Passage, start: int) -> list[Passage]:
-    """The parts of *body* from *start* on, between commas."""
+    """Return the parts of *body* from *start* on, between commas."""
     parts: list[Passage] = []
     for text in body.text[start:].split(","):
         parts.append(body.cut(start, start + len(text)).strip())
@@ -743,7 +743,7 @@ _NO_EVENT = "an event is missing"
 
 
 def _counter_metric(event: Passage) -> Metric:
-    """The metric of an event that perf counts."""
+    """Return the metric of an event that perf counts."""
     place = event.place(0, max(len(event.text), 1))
     counter = counter_event(event.text)
     if counter is None:
@@ -758,7 +758,7 @@ def _counter_metric(event: Passage) -> Metric:
 
 
 def _same_file(body: Passage, token: DirectiveToken) -> SameFile:
-    """``SAME "out.dat" WITHIN 1e-9 AS BASELINE WHERE threads == 1``."""
+    """Return ``SAME "out.dat" WITHIN 1e-9 AS BASELINE WHERE threads == 1``."""
     example = 'VERIFY SAME "out.dat" WITHIN 1e-9 AS BASELINE'
     path, at = quoted_text(body, token, example)
     check_inside(path, "SAME")
@@ -788,7 +788,7 @@ _EQUALITY = re.compile(r"\s*(\w+|`(?:[^`]|``)+`)\s*==\s*(\S.*?)\s*")
 
 
 def _named_values(clauses: Clauses) -> dict[str, Value]:
-    """The values of ``threads == 1 and solver == 'cg'``."""
+    """Return the values of ``threads == 1 and solver == 'cg'``."""
     clause = clauses.by_keyword.get("WHERE")
     values: dict[str, Value] = {}
     for term in re.split(r"\s+and\s+", clause.text.text) if clause else ():
@@ -829,7 +829,7 @@ def _output(body: Passage, token: DirectiveToken) -> Statement:
 
 
 def _use(body: Passage, token: DirectiveToken) -> Statement:
-    """``PROGRAM "sim", "gcc"``, ``FILE "../data"``, ``VERSION "gcc --version"``."""
+    """Return ``PROGRAM "sim", "gcc"``, ``FILE "../data"``, ``VERSION "gcc --version"``."""
     word = next(tokens(body.text, token.end), None)
     kinds: tuple[UseKind, ...] = ("program", "file", "version")
     kind = next((use_kind for use_kind in kinds if word and word.upper() == use_kind.upper()), None)
@@ -874,7 +874,7 @@ def _after(body: Passage, token: DirectiveToken) -> Statement:
 
 
 def _end(body: Passage, token: DirectiveToken) -> Statement:
-    """``END``, ``END target``, ``END CR``, ``END CR name``."""
+    """Return ``END``, ``END target``, ``END CR``, ``END CR name``."""
     following_tokens = list(tokens(body.text, token.end))
     region = bool(following_tokens) and following_tokens[0].upper() == "CR"
     names = following_tokens[1:] if region else following_tokens

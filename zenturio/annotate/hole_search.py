@@ -70,7 +70,7 @@ class HoleLayout:
         return line not in self._closed
 
     def allows(self, occurrence: Occurrence) -> bool:
-        """Whether all its lines are open and within the scope of its hole."""
+        """Return whether all its lines are open and within the scope of its hole."""
         first, last = self.line_of(occurrence.start), self.line_of(max(occurrence.end - 1, 0))
         hole = occurrence.hole
         return (
@@ -137,7 +137,7 @@ def _candidates(annotated: Annotated) -> Iterator[Occurrence]:
 
 
 def _literal(annotated: Annotated, holes: list[Hole]) -> Iterator[Occurrence]:
-    """Every place where a target stands, also those that overlap."""
+    """Yield every place where a target stands, also those that overlap."""
     text, escapes = annotated.source.text or "", Escapes(annotated)
     at: dict[str, list[Hole]] = defaultdict(list)
     for hole in holes:
@@ -182,7 +182,7 @@ class Escapes:
 
 
 def stands_alone(target: str, text: str, start: int) -> bool:
-    """Whether the *target* at *start* is no part of a longer word or number.
+    """Return whether the *target* at *start* is no part of a longer word or number.
 
     A boundary is asked for only where the target begins or ends with a letter, digit or _. A number
     is not found inside ``100.5``, ``1e100``, ``1e-100`` or ``x100``, but is in ``1..100``,
@@ -232,7 +232,7 @@ def _absent(hole: Hole, files: list[Annotated]) -> Diagnostic:
 
 
 def _hints(hole: Hole, file: Annotated) -> Iterator[str]:
-    """Why a target that stands in the file all the same is not replaced."""
+    """Yield why a target that stands in the file all the same is not replaced."""
     layout = HoleLayout(file)
     scope = next(h for h in file.holes if _directive_of(h) == _directive_of(hole))
     text = file.source.text or ""
@@ -348,7 +348,7 @@ def _context(text: str, position: int, span: Span | None) -> str:
 
 
 def _is_formatted(text: str, position: int, span: Span) -> bool:
-    """Whether the position is within the braces of a Python f-string, which hold code."""
+    """Return whether the position is within the braces of a Python f-string, which hold code."""
     prefix = text[max(span.start - 3, 0) : span.start]
     before = text[span.start : position].replace("{{", "")
     is_inside = before.rfind("{") > before.rfind("}")
@@ -408,7 +408,7 @@ class Filler:
         return tuple(template.skeleton for template in self._templates)
 
     def files(self, point: Point, seed_texts: Mapping[str, str] = {}) -> tuple[Filled, ...]:
-        """Every other file with the point's texts; *seed_texts* come before them."""
+        """Return every other file with the point's texts; *seed_texts* come before them."""
         return tuple(template.fill(point, seed_texts) for template in self._templates)
 
     def doubts(self, texts: Mapping[str, Sequence[str]]) -> Iterator[Diagnostic]:
@@ -550,7 +550,7 @@ class _Template:
 
 
 def _joined(cut: _Cut, encoded: list[bytes]) -> bytes:
-    """The pieces with the texts in their slots."""
+    """Return the pieces with the texts in their slots."""
     pieces = cut[0].copy()
     for piece, i in cut[1]:
         pieces[piece] = encoded[i]
@@ -576,7 +576,7 @@ _Named = Mapping[tuple[str, int], list[tuple[str, Place]]]
 
 
 def _parameters_of_lines(files: Iterable[Annotated]) -> _Named:
-    """Which parameters the SUBSTITUTE in a file and line (from 1) is about."""
+    """Return which parameters the SUBSTITUTE in a file and line (from 1) is about."""
     named: dict[tuple[str, int], list[tuple[str, Place]]] = {}
     for file in files:
         for hole in file.holes:
@@ -630,7 +630,7 @@ def _routines(annotated: Annotated) -> Iterable[_Edit]:
 
 
 def _probes(annotated: Annotated) -> Iterable[tuple[int, tuple[str, str]]]:
-    """The code that begins and ends each region and what counts in its place, by its line."""
+    """Yield the code that begins and ends each region and what counts in its place, by its line."""
     for region in annotated.regions:
         begin, end = probe_lines(region, annotated.dialect)
         yield region.begin.first, (begin, probe_essence(region))
@@ -644,7 +644,7 @@ def _comment(
     chosen: list[tuple[str, Place]],
     behind: str,
 ) -> _Edit:
-    """``ZEN: n = 128`` for a SUBSTITUTE, ``ZEN`` for all else."""
+    """Return ``ZEN: n = 128`` for a SUBSTITUTE, ``ZEN`` for all else."""
     if not chosen:
         return _Edit(*span, None, "ZEN" + behind)
     encoding = annotated.source.encoding
@@ -658,7 +658,7 @@ def _comment(
 
 
 def _in_comment(text: str, encoding: str, show: Callable[[str], str]) -> str:
-    """The text as shown; in a comment, what the file's encoding lacks is no error."""
+    """Return the text as shown; in a comment, what the file's encoding lacks is no error."""
     return show(text).encode(encoding, "backslashreplace").decode(encoding)
 
 
@@ -682,7 +682,7 @@ def _assignment(annotated: Annotated, assignment: Assignment, start: int, end: i
 
 
 def _cut(source: Source, edits: list[_Edit], index: Mapping[_Input, int]) -> _Cut:
-    """The pieces, those of the slots empty, and which input goes into which piece."""
+    """Return the pieces, those of the slots empty, and which input goes into which piece."""
     text = source.text or ""
     pieces: list[bytes] = []
     slots: list[tuple[int, int]] = []
@@ -704,7 +704,7 @@ def _cut(source: Source, edits: list[_Edit], index: Mapping[_Input, int]) -> _Cu
 def _limits(
     annotated: Annotated, edits: list[_Edit], index: Mapping[_Input, int]
 ) -> tuple[_Limit, ...]:
-    """The code with slots that a fixed form cuts off; comments may be longer.
+    """Return the code with slots that a fixed form cuts off; comments may be longer.
 
     Code that is too long as it stands shows that the compiler is told to read on. The directive
     before an ASSIGN is a comment: its length shows nothing.
@@ -734,7 +734,7 @@ def _limits(
 def _edited_code(
     annotated: Annotated, edits: list[_Edit], layout: HoleLayout, spans: Spans
 ) -> Mapping[int, list[_Edit]]:
-    """The edits with a slot outside of comments, by the line where their code begins."""
+    """Return the edits with a slot outside of comments, by the line where their code begins."""
     code: dict[int, list[_Edit]] = {}
     first = last = -1
     for edit in edits:
@@ -750,7 +750,7 @@ def _edited_code(
 
 
 def _last_line(layout: HoleLayout, edit: _Edit) -> int:
-    """The line that the edit's text is followed by."""
+    """Return the line that the edit's text is followed by."""
     return min(layout.line_of(edit.end), len(layout.starts) - 2)
 
 

@@ -126,7 +126,7 @@ def ignored(application: Application) -> Iterator[Diagnostic]:
 def _ignored_by(
     rules: GitIgnore, root: Path, paths: Iterable[str]
 ) -> Iterator[tuple[str, IgnoreRule]]:
-    """Those of *paths* that Git ignores, and why."""
+    """Yield those of *paths* that Git ignores, and why."""
     parents: dict[str, Path] = {}
     for path in paths:
         folder, _, name = path.rpartition("/")
@@ -290,7 +290,7 @@ def blanks(application: Application) -> Iterator[Diagnostic]:
 
 
 def _without(replacement: Replacement) -> str:
-    """The line without a text where an operand is missing then; nothing where none is."""
+    """Return the line without a text where an operand is missing then; nothing where none is."""
     if replacement.context == ASSIGNMENT:
         return f"{replacement.target} ="
     line, column = replacement.place.text, replacement.place.column - 1
@@ -323,7 +323,7 @@ def strings(application: Application) -> Iterator[Diagnostic]:
 
 
 def repeated_numbers(application: Application) -> Iterator[Diagnostic]:
-    """A number that is replaced on several lines: they may mean different things."""
+    """Warn of a number that is replaced on several lines: they may mean different things."""
     directives: dict[Place, list[Replacement]] = {}
     for replacement in replacements(application.files):
         hole = replacement.hole
@@ -347,12 +347,12 @@ def repeated_numbers(application: Application) -> Iterator[Diagnostic]:
 
 
 def _is_by_default(hole: Hole) -> bool:
-    """Whether words are searched only because the directive does not say how."""
+    """Return whether words are searched only because the directive does not say how."""
     return hole.match == "word" and not hole.is_match_written
 
 
 def _is_whole(place: Place) -> bool:
-    """Whether quotes stand on both sides."""
+    """Return whether quotes stand on both sides."""
     start, line = place.column - 1, place.text
     ends = line[max(start - 1, 0) : start], line[start + place.width : start + place.width + 1]
     return ends[0] == ends[1] and ends[0] in _QUOTES
@@ -376,7 +376,7 @@ def _in_strings(inside: list[Replacement], *, in_code: bool) -> Diagnostic:
 
 
 def overwritten(application: Application) -> Iterator[Diagnostic]:
-    """An ASSIGN whose variable a later line sets again, so that no value has an effect."""
+    """Warn of an ASSIGN whose variable a later line sets again, so that no value has an effect."""
     for file in application.files:
         directives = {n for line in file.lines for n in range(line.first, line.last + 1)}
         for assignment in file.assignments:
@@ -410,7 +410,7 @@ _FOR_ONE_COMMAND = re.compile(r"\s*\w+=[^\s\"'`(;&|]*\s+[^#;&|\s]")
 
 
 def _sets_again(file: Annotated, assignment: Assignment, directives: set[int]) -> int | None:
-    """The line behind the directive that sets its target again before anything reads it.
+    """Return the line behind the directive that sets its target again before anything reads it.
 
     Only settings and imports may stand between them: a call or a command may read the target, and
     what begins or ends a block may let the program pass by that line.
@@ -465,7 +465,7 @@ def _as_written(file: Annotated, assignment: Assignment) -> re.Pattern[str]:
 
 
 def unlike(application: Application) -> Iterator[Diagnostic]:
-    """An ASSIGN in a file of an unknown kind that sets its variables in another way."""
+    """Warn of an ASSIGN in a file of an unknown kind that sets its variables in another way."""
     for file in application.files:
         if file.dialect is not UNKNOWN:
             continue
@@ -504,7 +504,7 @@ _MOST_QUOTED = 4
 
 
 def unquoted(application: Application) -> Iterator[Diagnostic]:
-    """An ASSIGN of bare words to a variable that holds a quoted text, or a list of some."""
+    """Warn of an ASSIGN of bare words to a variable that holds a quoted text, or a list of some."""
     parameters = {parameter.name: parameter for parameter in application.space.parameters}
     for file in application.files:
         # A word of a shell or a makefile needs no quotes, and gets those that it needs.
@@ -523,7 +523,7 @@ def unquoted(application: Application) -> Iterator[Diagnostic]:
 
 
 def _quoted_line(file: Annotated, assignment: Assignment) -> int | None:
-    """The nearest line above, or else below, in which the target is a text in quotes."""
+    """Return the nearest line above, or else below, in which the target is a text in quotes."""
     pattern, lines = _quoted_text(assignment), file.source.lines
     above = range(assignment.line.first - 1, -1, -1)
     below = range(assignment.line.last + 1, len(lines))
@@ -539,7 +539,7 @@ def _quoted_text(assignment: Assignment) -> re.Pattern[str]:
 
 
 def _code_words(file: Annotated) -> set[str]:
-    """The names in a file, outside of its strings, comments and directives."""
+    """Return the names in a file, outside of its strings, comments and directives."""
     text = file.source.text or ""
     spans = Spans(text, file.dialect)
     return {m[0] for m in _CODE_WORD.finditer(text) if spans.at(m.start()) is None}
@@ -604,12 +604,12 @@ def no_run(application: Application) -> Iterator[Diagnostic]:
 
 
 def regions_left(application: Application) -> Iterator[Diagnostic]:
-    """A region that a RETURN leaves, in a language that cannot tell when."""
+    """Warn of a region that a RETURN leaves, in a language that cannot tell when."""
     yield from unguarded(application.files)
 
 
 def comments_only(application: Application) -> Iterator[Diagnostic]:
-    """A SUBSTITUTE that changes nothing but comments."""
+    """Warn of a SUBSTITUTE that changes nothing but comments."""
     in_code: dict[Place, bool] = {}
     targets: dict[Place, str] = {}
     for file in application.files:
@@ -635,7 +635,7 @@ def comments_only(application: Application) -> Iterator[Diagnostic]:
 
 
 def names_in_commands(application: Application) -> Iterator[Diagnostic]:
-    """``{word}`` that is nearly a parameter, and ``$word`` that the shell does not know."""
+    """Warn of ``{word}`` that is nearly a parameter, and ``$word`` that the shell does not know."""
     parameters = {parameter.name for parameter in application.space.parameters}
     parameters |= {application.repeat.seed} if application.repeat.seed else set()
     for command in (*application.builds, *application.runs):
@@ -718,7 +718,7 @@ def objectives(application: Application) -> Iterator[Diagnostic]:
 
 
 def verification(application: Application) -> Iterator[Diagnostic]:
-    """An objective that is a time, where nothing says that the results are right."""
+    """Warn of an objective that is a time, where nothing says that the results are right."""
     if application.verifications:
         return
     for goal in application.goals:
@@ -729,7 +729,7 @@ def verification(application: Application) -> Iterator[Diagnostic]:
 
 
 def unnamed_formula(application: Application) -> Iterator[Diagnostic]:
-    """An objective that is a formula: it is no column of results and charts."""
+    """Warn of an objective that is a formula: it is no column of results and charts."""
     for goal in application.goals:
         formula = goal.expression.text
         if not isinstance(goal.expression.node, Name):
@@ -747,7 +747,7 @@ _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_
 
 
 def threads(application: Application) -> Iterator[Diagnostic]:
-    """A variable that sets more threads than the CPUS of the commands.
+    """Warn of a variable that sets more threads than the CPUS of the commands.
 
     An experiment without CPUS takes one slot, so several of them at a time share the cores.
     """
@@ -793,7 +793,7 @@ _MOST_NUMBERS = 1000
 
 
 def baselines(application: Application) -> Iterator[Diagnostic]:
-    """A VERIFY SAME whose baseline is not known, or is the point itself."""
+    """Warn of a VERIFY SAME whose baseline is not known, or is the point itself."""
     for same_file in application.same_files:
         # Most studies compare no files.
         from zenturio.annotate.parameters import own_values  # noqa: PLC0415 - see above
@@ -815,7 +815,7 @@ def baselines(application: Application) -> Iterator[Diagnostic]:
 
 
 def exactness(application: Application) -> Iterator[Diagnostic]:
-    """A metric declared EXACT that is computed from metrics that differ in each run."""
+    """Warn of a metric declared EXACT that is computed from metrics that differ in each run."""
     for metric in application.metrics:
         if metric.exact and metric.formula is not None:
             for name in sorted(metric.formula.names & MEASURED.keys() - {"exit"}):
@@ -824,7 +824,7 @@ def exactness(application: Application) -> Iterator[Diagnostic]:
 
 
 def patterns(application: Application) -> Iterator[Diagnostic]:
-    """A regular expression with several groups, of which one is taken."""
+    """Warn of a regular expression with several groups, of which one is taken."""
     for metric in application.metrics:
         if metric.regex is None:
             continue

@@ -73,7 +73,7 @@ class NameTable:
             return None
 
     def may_be(self, name: str) -> bool:
-        """Whether *name* may be a parameter, as far as can be read."""
+        """Return whether *name* may be a parameter, as far as can be read."""
         return name in self.parameters or name in self.declared or name in self.words
 
     def wrong(self, node: Name | Index, role: str, *, metrics: bool) -> Iterator[tuple[str, str]]:
@@ -126,7 +126,7 @@ class NameTable:
 
 
 def whole(expression: Expression) -> Place:
-    """The place of all of an expression."""
+    """Return the place of all of an expression."""
     return expression.passage.place(0, len(expression.passage.text))
 
 
@@ -235,7 +235,7 @@ def read_overrides(texts: Sequence[str], diagnostics: Diagnostics) -> dict[str, 
 
 
 def _overridden(group: Sequence[Declared] | None, override: Declaration) -> Declared:
-    """The override with what it does not say itself taken from the first declaration."""
+    """Return the override with what it does not say itself taken from the first declaration."""
     if not group:
         return Declared(override, Path())
     first_declaration = group[0].declaration
@@ -261,7 +261,7 @@ def _check_name(declaration: Declaration) -> None:
 
 
 def _parameter(group: Sequence[Declared]) -> Parameter:
-    """The parameter that a group of declarations agrees on."""
+    """Return the parameter that a group of declarations agrees on."""
     diagnostics = Diagnostics()
     first_declaration = group[0].declaration
     clauses = {
@@ -305,7 +305,7 @@ def _agreed(group: Sequence[Declared], clause: str, diagnostics: Diagnostics) ->
 def _means_same(
     first: Declared, second: Declared, domain: Domain | None, kind: Type | None
 ) -> bool:
-    """Whether another declaration means what the first one does."""
+    """Return whether another declaration means what the first one does."""
     if domain is None or second.declaration.elements is None:
         return second.declaration.expression == first.declaration.expression
     same_text = _set_text(second.declaration) == _set_text(first.declaration)
@@ -319,7 +319,7 @@ def _domain_of(declared: Declared, kind: Type | None) -> Domain:
 
 
 def _equal(first: Domain, second: Domain) -> bool:
-    """Whether two sets have the same texts in the same order."""
+    """Return whether two sets have the same texts in the same order."""
     if first == second:
         return True
     if isinstance(first, Continuous | Dependent) or isinstance(second, Continuous | Dependent):
@@ -435,7 +435,7 @@ def listed_texts(parameter: Parameter) -> tuple[str, ...]:
 
 
 def unused(application: Application) -> Iterator[Diagnostic]:
-    """A PARAM that changes nothing: it only multiplies the experiments."""
+    """Yield a PARAM that changes nothing: it only multiplies the experiments."""
     used = _used(application)
     for parameter in application.space.parameters:
         if parameter.kind == "param" and parameter.name not in used:
@@ -452,7 +452,7 @@ def unused(application: Application) -> Iterator[Diagnostic]:
 
 
 def unused_seed(application: Application) -> Iterator[Diagnostic]:
-    """A seed of REPEAT that nothing uses: repeats of a program that draws its own differ."""
+    """Yield a seed of REPEAT that nothing uses: repeats of a program that draws its own differ."""
     seed = application.repeat.seed
     if seed is not None and seed not in _used(application):
         yield warning(
@@ -519,7 +519,7 @@ def elements(application: Application) -> Iterator[Diagnostic]:
 
 
 def _is_quoted(text: str, parameter: Parameter) -> bool:
-    """Whether quotes in its directive say that a text is meant."""
+    """Return whether quotes in its directive say that a text is meant."""
     line = parameter.place.text if parameter.place is not None else ""
     return f'"{text}"' in line or f"'{text}'" in line
 
@@ -573,7 +573,7 @@ def _doubt(text: str, names: set[str]) -> tuple[str, str] | None:
 
 
 def constraints(application: Application) -> Iterator[Diagnostic]:
-    """A constraint that takes nothing away, or everything."""
+    """Yield a constraint that takes nothing away, or everything."""
     space = application.space
     by_name = {parameter.name: parameter for parameter in space.parameters}
     empty = False
@@ -598,7 +598,7 @@ def constraints(application: Application) -> Iterator[Diagnostic]:
 
 
 def texts_outside(application: Application) -> Iterator[Diagnostic]:
-    """A constraint that compares a parameter with a text that its set does not have."""
+    """Yield a constraint that compares a parameter with a text that its set does not have."""
     texts = {p.name: frozenset(_texts(p)) for p in application.space.parameters}
     for constraint in application.space.constraints:
         if isinstance(constraint, Expression):
@@ -631,7 +631,7 @@ def _compared_texts(root: SyntaxNode) -> Iterator[tuple[str, str, SyntaxNode]]:
 
 
 def _suggestion(text: str, values: Collection[str]) -> str:
-    """Which value was meant, if it is the same but for quotes; else which there are."""
+    """Return which value was meant, if it is the same but for quotes; else which there are."""
     quoted_values = [value for value in values if value.strip("\"'") == text.strip("\"'")]
     if quoted_values and quoted_values[0] != text:
         mark = "'" if '"' in quoted_values[0] else '"'
@@ -640,7 +640,7 @@ def _suggestion(text: str, values: Collection[str]) -> str:
 
 
 def _only(by_name: dict[str, Parameter], names: frozenset[str]) -> dict[str, Parameter]:
-    """The parameters named, and those that they need."""
+    """Return the parameters named, and those that they need."""
     needed: set[str] = set()
     unvisited = set(names)
     while unvisited:
@@ -651,7 +651,7 @@ def _only(by_name: dict[str, Parameter], names: frozenset[str]) -> dict[str, Par
 
 
 def _few(parameters: dict[str, Parameter]) -> bool:
-    """Whether the product of the sets is small enough to be tried."""
+    """Return whether the product of the sets is small enough to be tried."""
     sizes = []
     for parameter in parameters.values():
         if isinstance(parameter.domain, Continuous | Dependent):
@@ -661,7 +661,7 @@ def _few(parameters: dict[str, Parameter]) -> bool:
 
 
 def _size(parameters: dict[str, Parameter], constraints: tuple[Expression, ...]) -> int | None:
-    """How many points there are, if that is soon known."""
+    """Return how many points there are, if that is soon known."""
     if not _few(parameters):
         return None
     try:
@@ -701,7 +701,7 @@ def size(application: Application) -> Iterator[Diagnostic]:
 
 
 def _points(space: Space) -> int:
-    """How many points there are; before constraints where these make it hard to say."""
+    """Return how many points there are; before constraints where these make it hard to say."""
     product = math.prod(p.domain.size for p in space.parameters if p.domain is not None)
     if product <= MANY:
         return product

@@ -154,7 +154,7 @@ class GitIgnore:
 
     @staticmethod
     def around(folder: Path) -> GitIgnore | None:
-        """The rules for *folder*, if it is in a working tree of Git."""
+        """Return the rules for *folder*, if it is in a working tree of Git."""
         real = Path(os.path.realpath(folder))
         top = next(
             (
@@ -167,11 +167,11 @@ class GitIgnore:
         return None if top is None else GitIgnore(top)
 
     def rule(self, path: Path) -> IgnoreRule | None:
-        """The rule by which Git ignores the file *path*, if it does."""
+        """Return the rule by which Git ignores the file *path*, if it does."""
         return self.rule_in(path.parent, path.name)
 
     def rule_in(self, parent: Path, name: str) -> IgnoreRule | None:
-        """The rule by which Git ignores the file *name* in *parent*, if it does."""
+        """Return the rule by which Git ignores the file *name* in *parent*, if it does."""
         if parent not in self._names:
             self._names[parent] = self._name_of(parent)
         folder = self._names[parent]
@@ -182,14 +182,14 @@ class GitIgnore:
         return outer or self._decided(f"{folder}/{name}" if folder else name, folder)
 
     def _name_of(self, folder: Path) -> str | None:
-        """The path of *folder* from the top; None if it is not in the working tree."""
+        """Return the path of *folder* from the top; None if it is not in the working tree."""
         real = Path(os.path.realpath(folder))
         if not real.is_relative_to(self.top):
             return None
         return "" if real == self.top else real.relative_to(self.top).as_posix()
 
     def _folder(self, folder: str) -> IgnoreRule | None:
-        """The rule by which a folder is ignored, and so all that is in it."""
+        """Return the rule by which a folder is ignored, and so all that is in it."""
         if folder not in self._folders:
             above = folder.rpartition("/")[0]
             outer = self._folder(above) if above else None
@@ -207,7 +207,7 @@ class GitIgnore:
         return None
 
     def _around(self, folder: str) -> Iterable[_Rules]:
-        """The files of rules that hold in *folder*, the nearest first."""
+        """Yield the files of rules that hold in *folder*, the nearest first."""
         parts = folder.split("/") if folder else []
         bases = ["".join(f"{part}/" for part in parts[:n]) for n in range(len(parts), -1, -1)]
         paths = [(base, self.top / base / _NAME) for base in bases]
@@ -253,7 +253,7 @@ def _bounded_spec(patterns: list[str]) -> GitIgnoreSpec:
 
 
 def _is_pattern(line: str) -> bool:
-    """Whether Git would heed it: what is no pattern is passed over."""
+    """Return whether Git would heed it: what is no pattern is passed over."""
     try:
         _bounded_spec([line])
     except (ValueError, re.error, PatternError):
@@ -265,7 +265,7 @@ def _is_pattern(line: str) -> bool:
 
 
 def check_pattern(passage: Passage) -> Pattern:
-    """The compiled pattern; AnnotationError where RE2 cannot read it."""
+    """Return the compiled pattern; AnnotationError where RE2 cannot read it."""
     place = passage.place(0, len(passage.text))
     try:
         return compile_pattern(passage.text)
@@ -316,7 +316,7 @@ class JsonFilter:
     literal: Any
 
     def accepts(self, value: Any) -> bool:
-        """Whether *value* compares so with the literal: numbers with numbers alone."""
+        """Return whether *value* compares so with the literal: numbers with numbers alone."""
         if _family(value) is not _family(self.literal):
             return self.operator == "!="
         equal = bool(value == self.literal)
@@ -381,5 +381,5 @@ def _step(match: re.Match[str]) -> JsonStep:
 
 
 def _double_quoted(literal: str) -> str:
-    """The literal as JSON writes it, which knows no single quotes."""
+    """Return the literal as JSON writes it, which knows no single quotes."""
     return json.dumps(literal[1:-1]) if literal[0] in "\"'" else literal

@@ -234,7 +234,7 @@ static void @_report(void) {
 
 
 def c_lines(name: str) -> tuple[str, str]:
-    """The code before a region and behind it; *name* begins all names in it."""
+    """Return the code before a region and behind it; *name* begins all names in it."""
     begin = (
         f'extern void {name}_a(char *) __asm__("{name}_enter"); '
         f'extern void {name}_b(char *) __asm__("{name}_leave"); '
@@ -268,7 +268,7 @@ def c_routine(name: str, region: MeasuredRegion, key: Callable[[str], str]) -> s
 
 
 def _with_counters(region: MeasuredRegion, key: Callable[[str], str]) -> str:
-    """The code of C that counts events, too; each thread has counters of its own."""
+    """Return the code of C that counts events, too; each thread has counters of its own."""
     events = [event for name in region.counters if (event := counter_event(name)) is not None]
     names = (
         key(metric).removeprefix('\\"').removesuffix('\\"') for metric in _counter_names(region)
@@ -521,13 +521,13 @@ _COUNTS = (("count", _WHOLE.format("m1")), ("unfinished", _WHOLE.format("x")))
 
 
 def fortran_calls(region: MeasuredRegion) -> tuple[str, str]:
-    """The statements before the region and behind it."""
+    """Return the statements before the region and behind it."""
     name = _name(region)
     return f"call {name}(0)", f"call {name}(1)"
 
 
 def fortran_routine(region: MeasuredRegion) -> str:
-    """The subroutines that they call."""
+    """Return the subroutines that they call."""
     timed, sized = "CTIME" in region.probes, "MAXRSS" in region.probes
     values = [value for probe in region.probes for value in _VALUES[probe]]
     d, k = (

@@ -34,12 +34,12 @@ _Lines = tuple[str, str]
 
 
 def metric_names(name: str, probes: Iterable[Probe]) -> tuple[str, ...]:
-    """The metrics that a region makes: its name with that of each probe."""
+    """Return the metrics that a region makes: its name with that of each probe."""
     return tuple(f"{name}_{probe.lower()}" for probe in probes)
 
 
 def probe_lines(region: MeasuredRegion, dialect: Dialect) -> _Lines:
-    """The code before a region and behind it."""
+    """Return the code before a region and behind it."""
     write, _ = _LANGUAGES[dialect.name]
     return write(_variable(region), region)
 
@@ -140,7 +140,7 @@ def _lacking(region: MeasuredRegion, probe: Probe, dialect: Dialect) -> Diagnost
 
 
 def _json(region: MeasuredRegion, number: str, quote: str = '"') -> str:
-    """The JSON line with *number* in place of every value; names are written in ASCII."""
+    """Return the JSON line with *number* in place of every value; names are written in ASCII."""
     parts = (quote + _ascii(name) + f"{quote}: {number}" for name in _names(region))
     return "{" + ", ".join(parts) + "}"
 

@@ -113,7 +113,7 @@ def check_formulas(names: NameTable, metrics: Mapping[str, Metric]) -> None:
 
 
 def seed_of(parameter: Parameter, repeated: RepeatStatement) -> Domain:
-    """The elements of a seed: one whole number to count from, or one for each run."""
+    """Return the elements of a seed: one whole number to count from, or one for each run."""
     assert repeated.seed is not None, "only a named seed can have elements"
     place = repeated.seed.place(0, len(repeated.seed.text))
     domain = parameter.domain
@@ -149,14 +149,14 @@ class Assembly:
     """Whether nothing may be read outside of the root."""
 
     def statements_of(self, kind: type[S]) -> Iterator[S]:
-        """The statements of one kind, file by file, line by line."""
+        """Yield the statements of one kind, file by file, line by line."""
         for document in self.documents:
             for written in document.written:
                 if isinstance(written.statement, kind):
                     yield written.statement
 
     def application(self, name: str, root: Path) -> Application | None:
-        """The application, if nothing is wrong with it."""
+        """Return the application, if nothing is wrong with it."""
         self.check_files_outside(root)
         parameters = self.parameters()
         repeated = self.once(RepeatStatement, "REPEAT", lambda statement: statement.place)
@@ -275,7 +275,7 @@ class Assembly:
     def seed(
         self, repeated: RepeatStatement | None, parameters: Parameters
     ) -> tuple[Repeat, dict[str, Parameter]]:
-        """How often each point runs, and the parameters that are not its seed."""
+        """Return how often each point runs, and the parameters that are not its seed."""
         if repeated is None:
             return Repeat(), parameters.by_name
         repeat, name = self.enough(repeated), repeated.repeat.seed
@@ -286,7 +286,7 @@ class Assembly:
         return repeat, {k: v for k, v in parameters.by_name.items() if k != name}
 
     def enough(self, repeated: RepeatStatement) -> Repeat:
-        """The repeats with at least as many as an interval of the median needs."""
+        """Return the repeats with at least as many as an interval of the median needs."""
         repeat, until = repeated.repeat, repeated.repeat.until
         if until is None or until.least >= FEWEST_REPEATS:
             return repeat
@@ -355,7 +355,7 @@ class Assembly:
                 metrics["ipc"] = Metric("ipc", optional=True, formula=formula, place=place)
 
     def regional(self) -> Iterator[Metric]:
-        """The metrics that the probes of regions report, each under a name of its own."""
+        """Yield the metrics that the probes of regions report, each under a name of its own."""
         for probed in self.statements_of(RegionStatement):
             place = probed.name.place(0, len(probed.name.text))
             names = metric_names(probed.name.text, probed.probes)
@@ -458,7 +458,7 @@ class Assembly:
         return tuple(programs)
 
     def space(self, dimensions: Mapping[str, Parameter], names: NameTable) -> Space | None:
-        """The space, if all that it is made of is right."""
+        """Return the space, if all that it is made of is right."""
         constraints: list[Expression | Zip] = []
         for document in self.documents:
             for written in document.written:
@@ -514,7 +514,7 @@ _TYPES: dict[str, Type] = {"wtime": "real", "ctime": "real", "maxrss": "int", "e
 
 
 def _project_of(root: Path) -> Path:
-    """The project that a program in *root* belongs to: its own folder, or one above it."""
+    """Return the project that a program in *root* belongs to: its own folder, or one above it."""
     for folder in (root.resolve(), *root.resolve().parents):
         # Only a folder of the user's own: anybody can put a .zenturio into /tmp, and widen the
         # project.
@@ -580,7 +580,7 @@ def scan(
 
 
 def scan_following(application: Application) -> Application | None:
-    """*application* with its links followed, as format 1 of the digests has it.
+    """Return *application* with its links followed, as format 1 of the digests has it.
 
     None where that is another program, for directives behind a link would be there twice.
     """
@@ -611,7 +611,7 @@ def _what_it_does(application: Application) -> tuple[object, ...]:
 
 
 def _declared(documents: Iterable[ParsedFile]) -> set[Path]:
-    """The files that USE FILE names: inputs, whoever wrote them."""
+    """Return the files that USE FILE names: inputs, whoever wrote them."""
     return {
         used_path(document, text)
         for document in documents
@@ -636,7 +636,7 @@ def _check_side(document: ParsedFile, diagnostics: Diagnostics) -> None:
 def _silent(
     named: Sequence[str | Path], documents: Sequence[ParsedFile], copied: Sequence[CopiedFile]
 ) -> Diagnostic:
-    """The diagnostic about files that say nothing."""
+    """Return the diagnostic about files that say nothing."""
     where = ", ".join(map(str, named))
     texts = (d for d in chain(documents, map(open_copied, copied)) if d.source.text is not None)
     first = next(texts, None)
@@ -655,7 +655,7 @@ def _silent(
 
 
 def scan_kept(sources: Mapping[str, bytes], overrides: Sequence[str] = ()) -> Application:
-    """The application of these files by path; InputError where they make none."""
+    """Return the application of these files by path; InputError where they make none."""
     if not sources:
         raise InputError("the study has no annotated files")
     with tempfile.TemporaryDirectory(prefix="zenturio-") as name:
@@ -692,14 +692,14 @@ _KEYWORD = "OBJECTIVE "
 def read_goals(
     text: str, application: Application, origin: str = "--objective"
 ) -> tuple[Goal, ...]:
-    """The goals that ``MINIMIZE expr, MAXIMIZE expr`` says of *application*."""
+    """Return the goals that ``MINIMIZE expr, MAXIMIZE expr`` says of *application*."""
     metrics = [metric.name for metric in application.metrics]
     parameters = [parameter.name for parameter in application.space.parameters]
     return goals_of(text, [*MEASURED, *metrics, *parameters], origin)
 
 
 def goals_of(text: str, names: Iterable[str], origin: str = "--objective") -> tuple[Goal, ...]:
-    """The goals that ``MINIMIZE expr, MAXIMIZE expr`` says of what has these *names*."""
+    """Return the goals that ``MINIMIZE expr, MAXIMIZE expr`` says of what has these *names*."""
     aim = read(Passage.of(_KEYWORD + text, origin))
     assert isinstance(aim, ObjectiveStatement), "an OBJECTIVE is an aim"
     known_names = dict.fromkeys(names)

@@ -94,7 +94,7 @@ Item = WrittenText | WrittenRange | WrittenCall | WrittenConcatenation
 
 
 def read_elements(passage: Passage, start: int = 0) -> WrittenElements:
-    """The set whose ``{`` stands at *start*; its ``end`` is behind the ``}``."""
+    """Return the set whose ``{`` stands at *start*; its ``end`` is behind the ``}``."""
     return _SetSyntaxReader(passage, start).elements()
 
 
@@ -131,7 +131,7 @@ class _SetSyntaxReader(TextReader):
         return self.error("the set is not closed: its } is missing", start, start + 1, hint)
 
     def item(self, opening: int) -> Item:
-        """The next element, up to its comma or brace."""
+        """Return the next element, up to its comma or brace."""
         self.skip()
         if not self.next():
             raise self.open(opening)
@@ -176,7 +176,7 @@ class _SetSyntaxReader(TextReader):
         return True
 
     def bound(self) -> Passage | None:
-        """A number, or an expression in parentheses; nothing where neither stands."""
+        """Return a number, or an expression in parentheses; nothing where neither stands."""
         self.skip()
         start = self.at
         if self.next() == "(":
@@ -224,7 +224,7 @@ class _SetSyntaxReader(TextReader):
         return WrittenCall(name, arguments, start, end)
 
     def joined(self) -> WrittenText | WrittenConcatenation:
-        """A quoted text, a bare word, or several parts with groups between them."""
+        """Return a quoted text, a bare word, or several parts with groups between them."""
         start = self.at
         parts: list[str | WrittenElements] = []
         if self.next() in ('"', "'"):
@@ -254,7 +254,7 @@ class _SetSyntaxReader(TextReader):
 
 
 def _arguments(passage: Passage) -> tuple[Passage, ...]:
-    """The parts between the commas; a comma inside quotes or parentheses parts nothing."""
+    """Return the parts between the commas; a comma inside quotes or parentheses parts nothing."""
     cuts, depth = [0], 0
     for match in re.finditer(_PAIRS.pattern + "|,", passage.text, re.DOTALL):
         depth += {"(": 1, ")": -1}.get(match[0], 0)
@@ -302,7 +302,7 @@ def reading(text: str, kind: Type) -> Value:
 
 
 def listed(entries: Sequence[TypedElement], type: Type | None) -> Domain:  # noqa: A002
-    """The set of these texts; their type is what they share, if *type* does not say it."""
+    """Return the set of these texts; their type is what they share, if *type* does not say it."""
     kind = type or shared_type(kind_of(entry.text) for entry in entries)
     values: list[Value] = []
     seen: dict[Value, TypedElement] = {}
@@ -327,7 +327,7 @@ def _value(entry: TypedElement, kind: Type) -> Value:
 
 
 def _equal(first: TypedElement, second: TypedElement) -> AnnotationError:
-    """The diagnostic about two elements that are one."""
+    """Return the diagnostic about two elements that are one."""
     if first.text == second.text:
         origins = " and".join(entry.origin for entry in (first, second) if entry.origin)
         message = f"the element {first.text!r} occurs twice{origins and ':'}{origins}"
@@ -343,7 +343,7 @@ _LARGEST = 64_000_000
 
 
 def lines_of(name: Passage, base: Path, place: Place) -> list[TypedElement]:
-    """The lines of a file without the white space around them; empty ones are left out."""
+    """Return the lines of a file without the white space around them; empty ones are left out."""
     text = _content(name, base, place)
     lines = enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), 1)
     filled_lines = [
@@ -409,7 +409,7 @@ def folder_entries(pattern: Passage, base: Path, place: Place) -> list[TypedElem
 
 
 def _is_text(name: str) -> bool:
-    """Whether a file's name can be written into a file."""
+    """Return whether a file's name can be written into a file."""
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -427,7 +427,7 @@ _ALONE = "use a separate parameter for it"
 
 
 def read_set(passage: Passage, base: Path, type: Type | None = None) -> Domain:  # noqa: A002
-    """The set that *passage* writes; files that it names are sought from *base*."""
+    """Return the set that *passage* writes; files that it names are sought from *base*."""
     written = read_elements(passage)
     behind = passage.cut(written.end, len(passage.text)).strip()
     if behind.text:
@@ -471,7 +471,7 @@ class _Builder:
             raise self.error(diagnostic.message, item, hint) from None
 
     def whole(self, written: WrittenElements) -> Domain:
-        """The domain of a whole set, in the type that TYPE says."""
+        """Return the domain of a whole set, in the type that TYPE says."""
         if len(written.items) > 1 or isinstance(written.items[0], WrittenText):
             return self.union(written, self.type)
         item = written.items[0]
@@ -506,7 +506,7 @@ class _Builder:
         return listed(entries, type)
 
     def texts(self, item: Item) -> Iterator[tuple[str, str]]:
-        """The texts of one item, each with where it comes from if that is not seen."""
+        """Yield the texts of one item, each with where it comes from if that is not seen."""
         if isinstance(item, WrittenText):
             yield item.text, ""
             return
@@ -532,7 +532,7 @@ class _Builder:
         return self.call(item, alone=alone)
 
     def lazy(self, item: WrittenConcatenation) -> Domain | None:
-        """A concatenation that is too long to be listed; nothing if it is short."""
+        """Return a concatenation that is too long to be listed; nothing if it is short."""
         parts = [part if isinstance(part, str) else self.group(part) for part in item.parts]
         if math.prod(part.size for part in parts if not isinstance(part, str)) <= LISTED:
             return None
@@ -540,7 +540,7 @@ class _Builder:
             return concatenation(parts)
 
     def group(self, written: WrittenElements) -> Domain:
-        """The set within an element; its own type is its own, TYPE concerns the whole."""
+        """Return the set within an element; its own type is its own, TYPE concerns the whole."""
         item = written.items[0]
         if len(written.items) > 1 or isinstance(item, WrittenText):
             return self.union(written, "str")
@@ -572,7 +572,7 @@ class _Builder:
             return Dependent(first, last, stride, geometric=item.factor)
 
     def bound(self, bound: Passage) -> str | Expression:
-        """A number as written, or an expression over other parameters."""
+        """Return a number as written, or an expression over other parameters."""
         if not bound.text.startswith("("):
             return bound.text
         expression = parse(bound)
@@ -630,7 +630,7 @@ class _Builder:
             return Continuous(low, high, log=item.name == "LOGUNIFORM")
 
     def number(self, argument: Passage) -> str:
-        """A number as written, or a constant expression such as ``10**-6`` or ``2*3``."""
+        """Return a number as written, or a constant expression such as ``10**-6`` or ``2*3``."""
         return argument.text if NUMBER.fullmatch(argument.text) else self.constant(argument)
 
     def constant(self, argument: Passage) -> str:
@@ -646,5 +646,5 @@ class _Builder:
 
 
 def _goes_down(first: str, last: str) -> bool:
-    """Whether the second of two numbers is the smaller one."""
+    """Return whether the second of two numbers is the smaller one."""
     return float(first) > float(last)

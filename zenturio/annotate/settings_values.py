@@ -98,7 +98,7 @@ def _is_unlike(kind: str, expected: str) -> bool:
 
 
 def _item(text: str, kind: str) -> str:
-    """*text* as an item of a list."""
+    """Return *text* as an item of a list."""
     return _in_quotes(text) if kind in {_INVALID, _OTHER, _FORMER_BOOLEAN, _UNQUOTED} else text
 
 
@@ -108,7 +108,7 @@ def _in_quotes(text: str) -> str:
 
 
 def _element(text: str) -> str:
-    """*text* as an element of a set, which takes it to the letter."""
+    """Return *text* as an element of a set, which takes it to the letter."""
     if re.fullmatch(r"[\w.+-]+", text):
         return text
     quote = "'" if '"' in text else '"'
@@ -118,7 +118,7 @@ def _element(text: str) -> str:
 def _present(
     file: Annotated, assignment: Assignment, separator: str, kind_of: Callable[[int, str], str]
 ) -> _Setting | None:
-    """The nearest line above, or else below, that sets the target at the same indent."""
+    """Return the nearest line above, or else below, that sets the target at the same indent."""
     directives = {n for line in file.lines for n in range(line.first, line.last + 1)}
     above = range(assignment.line.first - 1, -1, -1)
     below = range(assignment.line.last + 1, len(file.source.lines))

@@ -41,7 +41,7 @@ def shown(text: str, dialect: Dialect, opener: str, closer: str) -> str:
 
 
 def _escaped(character: str) -> str:
-    r"""``\n`` and its like, or the number of the character."""
+    r"""Return ``\n`` and its like, or the number of the character."""
     named = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
     return named.get(character) or f"\\x{ord(character):02x}"
 
@@ -69,7 +69,7 @@ class Spans:
         self._starts = [span.start for span in self._spans]
 
     def at(self, position: int) -> Span | None:
-        """The construct that the character at *position* belongs to."""
+        """Return the construct that the character at *position* belongs to."""
         i = bisect_right(self._starts, position) - 1
         return self._spans[i] if i >= 0 and position < self._spans[i].end else None
 
@@ -106,7 +106,7 @@ def _meaning(kind: str, dialect: Dialect) -> tuple[str, tuple[str, str] | None]:
 
 
 def _end_of_nested(text: str, start: int, nested: tuple[str, str]) -> int:
-    """Where the construct that begins at *start* ends, those within it counted."""
+    """Return where the construct that begins at *start* ends, those within it counted."""
     opener, closer = nested
     depth = 0
     for match in re.compile(f"(?P<opener>{opener})|{closer}").finditer(text, start):
@@ -142,7 +142,7 @@ class Source:
 
     @staticmethod
     def read(path: Path) -> Source:
-        """The file at *path*, with the mode bits that it has now."""
+        """Return the file at *path*, with the mode bits that it has now."""
         # Not blocking: nobody may ever write into a pipe that lies in a folder.
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             status = os.fstat(file.fileno())
@@ -156,7 +156,7 @@ class Source:
 
     @staticmethod
     def of(content: bytes, path: Path = Path("<text>"), mode: int = 0o644) -> Source:
-        """A file of this *content* that need not exist, unless it is binary."""
+        """Return a file of this *content* that need not exist, unless it is binary."""
         for bom, encoding in _MARKS:
             text = _decoded(content[len(bom) :], encoding) if content.startswith(bom) else None
             if text is not None:
@@ -189,12 +189,12 @@ def split_lines(text: str) -> tuple[str, ...]:
 
 
 def without_end(line: str) -> str:
-    """*line* without its line end."""
+    """Return *line* without its line end."""
     return line.rstrip("\r\n")
 
 
 def _decoded(content: bytes, encoding: str) -> str | None:
-    """The text, or None if *content* is not text in *encoding*; NUL is in no text."""
+    """Return the text, or None if *content* is not text in *encoding*; NUL is in no text."""
     try:
         text = content.decode(encoding)
     except UnicodeDecodeError:
@@ -203,7 +203,7 @@ def _decoded(content: bytes, encoding: str) -> str | None:
 
 
 def _is_binary(head: bytes) -> bool:
-    """Whether the first bytes already show it, so that a large file need not be read."""
+    """Return whether the first bytes already show it, so that a large file need not be read."""
     return b"\0" in head and not head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
 
 
@@ -267,7 +267,7 @@ def stamp_of(status: os.stat_result) -> bytes:
 
 
 def size_of(stamp: bytes) -> int:
-    """The size of the file in bytes."""
+    """Return the size of the file in bytes."""
     size: int = _STAMP.unpack(stamp)[2]
     return size
 
@@ -279,7 +279,7 @@ def mtime_of(stamp: bytes) -> int:
 
 
 def mode_of(stamp: bytes) -> int:
-    """The permissions of the file."""
+    """Return the permissions of the file."""
     mode: int = _STAMP.unpack(stamp)[5]
     return stat.S_IMODE(mode)
 
@@ -307,7 +307,7 @@ def read_facts(location: str, *, follows_links: bool = False) -> FileFacts:
 
 
 def _read_pieces(descriptor: int, size: int) -> tuple[bytes, bool]:
-    """The digest of what *descriptor* has, and whether it is marked."""
+    """Return the digest of what *descriptor* has, and whether it is marked."""
     hashed = blake2b(digest_size=_DIGEST_BYTES)
     # One byte more than there should be: a file that is as long as it says needs no second call.
     piece = os.read(descriptor, min(PIECE_BYTES, size + 1))
@@ -349,7 +349,7 @@ class FileDigests:
     def facts(
         self, name: str, location: str, stamp: bytes, *, follows_links: bool = False
     ) -> FileFacts:
-        """The facts of the file *name* with this *stamp*, read from *location* if need be.
+        """Return the facts of the file *name* with this *stamp*, read from *location* if need be.
 
         OSError as `read_facts` has it.
         """
@@ -386,7 +386,7 @@ class FileDigests:
         return [*compress(self._names, old)], stamps, digests, marks
 
     def _old(self) -> Iterator[bool]:
-        """Whether each file was not changed just now."""
+        """Yield whether each file was not changed just now."""
         young: dict[int, int] = {}
         for device, _, _, mtime, ctime, _ in _STAMP.iter_unpack(self._stamps):
             limit = young.get(device)
@@ -407,7 +407,7 @@ class _Remembered:
         self._places: dict[str, int] | None = None
 
     def facts(self, name: str, place: int, stamp: bytes) -> FileFacts | None:
-        """The facts of *name*, likely the one at *place*, if it has this *stamp* still."""
+        """Return the facts of *name*, likely the one at *place*, if it has this *stamp* still."""
         names = self._names
         if place >= len(names) or names[place] != name:
             if self._places is None:
@@ -494,6 +494,6 @@ def _remove_unused(folder: Path) -> None:
 
 
 def _young_ns(device: int) -> int:
-    """How young a file is whose next change might not show in its times."""
+    """Return how young a file is whose next change might not show in its times."""
     kind = file_system_kinds().get(device, "")
     return _YOUNG_NS if kind in _FINE_TIMES else _YOUNG_ELSEWHERE_NS

@@ -69,7 +69,7 @@ class ParsedFile:
 
 
 def used_path(document: ParsedFile, text: Passage) -> Path:
-    """Where a file is that *document* declares to be used."""
+    """Return where a file is that *document* declares to be used."""
     return Path(os.path.normpath(document.base.absolute() / Path(text.text).expanduser()))
 
 
@@ -220,7 +220,7 @@ class Targets:
                     raise AnnotationError(message, place=declaration.place, hint=hint)
 
     def parameter(self, declaration: Declaration) -> str:
-        """The parameter that a declaration is about."""
+        """Return the parameter that a declaration is about."""
         same = declaration.same
         if same is None:
             return declaration.name.text
@@ -263,7 +263,7 @@ class Targets:
             self.holes[file.name].append(hole)
 
     def may_hold(self, file: ParsedFile, declaration: Declaration) -> bool:
-        """Whether the target can occur in a file at all: a hole elsewhere would be idle."""
+        """Return whether the target can occur in a file at all: a hole elsewhere would be idle."""
         text = file.source.text or ""
         return declaration.match == "regex" or declaration.target.text in text
 
@@ -292,7 +292,7 @@ class Targets:
                 yield file
 
     def names_of(self, document: ParsedFile, declaration: Declaration) -> list[str]:
-        """The files, text or not, whose lines are in the scope of a SUBSTITUTE."""
+        """Return the files, text or not, whose lines are in the scope of a SUBSTITUTE."""
         if declaration.begins and (document.kind != "file" or declaration.glob is not None):
             raise AnnotationError(
                 "BEGIN cannot be used for another file: the scope is always the whole file",
@@ -355,7 +355,7 @@ class Targets:
         self._variables.setdefault(target.text, target)
 
     def annotated(self) -> tuple[Annotated, ...]:
-        """Every file that directives change, with its changes, sorted by path."""
+        """Return every file that directives change, with its changes, sorted by path."""
         return tuple(
             Annotated(
                 file.source,
@@ -370,7 +370,7 @@ class Targets:
         )
 
     def remaining(self) -> tuple[CopiedFile, ...]:
-        """The files that go over as they are, sorted by path."""
+        """Return the files that go over as they are, sorted by path."""
         joined = {file.name for file in self.files}
         remaining = [copied for copied in self.copied.values() if copied.path not in joined]
         return tuple(sorted(remaining, key=lambda copied: copied.path))

@@ -117,7 +117,7 @@ def check(
 def _checked(
     paths: Sequence[str | Path], overrides: Sequence[str]
 ) -> tuple[Application | None, tuple[Diagnostic, ...]]:
-    """The application, unless it is wrong or a run would refuse it, and all diagnostics."""
+    """Return the application, unless it is wrong or a run would refuse it, and all diagnostics."""
     from zenturio.annotate.lint import lint
     from zenturio.annotate.scan import scan
     from zenturio.errors import InputError
@@ -268,7 +268,7 @@ def print_replacements(application: Application, *, in_colour: bool) -> None:
 
 
 def replacement_facts(application: Application) -> list[dict[str, Any]]:
-    """The occurrences as plain values."""
+    """Return the occurrences as plain values."""
     from zenturio.annotate.hole_search import replacements
 
     return [

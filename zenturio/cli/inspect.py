@@ -438,7 +438,7 @@ def print_experiment(details: "ExperimentDetails", db: str | None) -> None:
 
 
 def _accepted(equality: "EquatedResult") -> str:
-    """``accepted as equal to matmul@1 by ann, 2026-11-19``; the experiment that was run."""
+    """Return ``accepted as equal to matmul@1 by ann, 2026-11-19``; the experiment that was run."""
     text = f"accepted as equal to {equality.study} by {equality.person}, {utc_day(equality.at)}"
     return f"{text} (it ran as {equality.digest[:12]})" if equality.digest else text
 
@@ -455,7 +455,7 @@ def _equality_facts(equality: "EquatedResult | None") -> dict[str, Any] | None:
 
 
 def _state(details: "ExperimentDetails") -> str:
-    """``ok``; ``failed (exit 3)``; ``timeout after 1 s``."""
+    """Return ``ok``; ``failed (exit 3)``; ``timeout after 1 s``."""
     record = details.record
     cause = record.outcome.cause if record.outcome else ""
     if not cause:

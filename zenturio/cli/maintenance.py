@@ -444,7 +444,7 @@ def redact(
 
 
 def _read(secret: str | None, from_file: Path | None) -> str:
-    """The secret, without the end of its last line."""
+    """Return the secret, without the end of its last line."""
     import sys
 
     from zenturio.errors import InputError

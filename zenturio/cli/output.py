@@ -333,7 +333,7 @@ def kind(setting: "Setting") -> str:
 
 
 def values_text(values: Mapping[str, object]) -> str:
-    """``n=512, flags="", threads=2``: inactive parameters are left out."""
+    """Return ``n=512, flags="", threads=2``: inactive parameters are left out."""
     return ", ".join(
         f"{name}={_delimited(value)}" for name, value in values.items() if value is not None
     )
@@ -386,7 +386,7 @@ def _delimited(value: object) -> str:
 
 
 def command_to_type(*words: str, db: str | None = None) -> str:
-    """``zen WORDS``, with ``--db`` where the database was named on the command line."""
+    """Return ``zen WORDS``, with ``--db`` where the database was named on the command line."""
     # A command that is copied must reach the same database, without a password in it.
     named = [] if not db or db == os.environ.get("ZENTURIO_DB") else ["--db", _shown(db)]
     return shlex.join(["zen", *words, *named])

@@ -418,12 +418,12 @@ def _extracted(extraction: "Extraction", *, really: bool) -> str:
 
 
 def names_in(text: str) -> list[str]:
-    """The names in an option, between commas."""
+    """Return the names in an option, between commas."""
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def expression(text: str | None, option: str) -> Any:
-    """A condition whose mistakes are shown where they are in the *option*."""
+    """Return a condition whose mistakes are shown where they are in the *option*."""
     from zenturio.errors import Passage
 
     return None if text is None else Passage.of(text, option)
@@ -498,7 +498,7 @@ def _write_on_terminal(text: str | bytes) -> None:
 
 
 def _kinds(text: str) -> "list[Kind]":
-    """The kinds of formula of --kind, all by default; InputError if one is none."""
+    """Return the kinds of formula of --kind, all by default; InputError if one is none."""
     from zenturio.errors import InputError, did_you_mean
     from zenturio.query import KINDS
 
@@ -561,7 +561,7 @@ def _mixed_notes(mixed: list[str], keys: list[str]) -> Iterator[str]:
 
 
 def _point(texts: list[str]) -> dict[str, float]:
-    """The columns and numbers of --at."""
+    """Return the columns and numbers of --at."""
     from zenturio.errors import InputError
 
     point = {}
@@ -575,7 +575,7 @@ def _point(texts: list[str]) -> dict[str, float]:
 
 
 def _rows_of(columns: dict[str, Any], keys: list[str], key: tuple[Any, ...]) -> dict[str, Any]:
-    """The rows whose columns *keys* have the values *key*."""
+    """Return the rows whose columns *keys* have the values *key*."""
     import numpy as np
 
     inside = np.ones(len(next(iter(columns.values()))), dtype=np.bool_)

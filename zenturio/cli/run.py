@@ -428,7 +428,7 @@ class ProgressLine:
 
 
 def progress_line(progress: RunProgress) -> str:
-    """All in one line, the most important first."""
+    """Return all in one line, the most important first."""
     parts = [f"running {progress.done:,}/{progress.total:,}"]
     if progress.failed:
         parts.append(f"{progress.failed:,} failed")
@@ -444,7 +444,7 @@ def progress_line(progress: RunProgress) -> str:
 
 
 def _best(progress: RunProgress) -> str:
-    """The best so far and where, last of all: on a narrow terminal it is cut."""
+    """Return the best so far and where, last of all: on a narrow terminal it is cut."""
     best = progress.best
     return f", best {output.number(best.value)} at {output.values_text(best.at)}" if best else ""
 
@@ -558,7 +558,7 @@ def _cancel_submission(repository: Repository, target: str, json: bool, token: s
 
 
 def _is_named_admin(user: str) -> bool:
-    """Whether [serve.users] of zenturio.toml says so."""
+    """Return whether [serve.users] of zenturio.toml says so."""
     from zenturio.record.open import project_folder
     from zenturio.study.service.service_config import ServiceConfig
 

@@ -87,7 +87,7 @@ class _Count:
         return time.monotonic() >= self.end
 
     def size(self, space: "Space", count: Callable[[], int] | None = None) -> int | None:
-        """How many points there are, if that is known in time; a mistake is an error.
+        """Return how many points there are, if that is known in time; a mistake is an error.
 
         *count* counts what is asked for instead of all of *space*.
         """
@@ -109,7 +109,7 @@ class _Count:
 
 
 def size(space: "Space", seconds: float) -> int | None:
-    """How many points there are, if they can be counted in so many *seconds*."""
+    """Return how many points there are, if they can be counted in so many *seconds*."""
     return _Count(seconds).size(space)
 
 
@@ -135,7 +135,7 @@ def sizes(space: "Space", seconds: float) -> SpaceSizes:
 
 
 def _sizes_between(space: "Space", count: _Count) -> Iterator[int | None]:
-    """The sizes under the first constraint, the first two, ..., all but the last."""
+    """Yield the sizes under the first constraint, the first two, ..., all but the last."""
     growing = space.growing_sizes()
     for number in range(len(space.constraints)):
         size = None
@@ -150,7 +150,7 @@ def _next_size(growing: Iterator[Callable[[], int]]) -> int:
 
 
 def points(application: "Application", size: int | None) -> str:
-    """``12 points, 36 experiments``."""
+    """Return ``12 points, 36 experiments``."""
     if size is None:
         return "number of points unknown"
     repeat = application.repeat
@@ -166,7 +166,7 @@ def points(application: "Application", size: int | None) -> str:
 
 
 def facts(application: "Application", seconds: float) -> dict[str, Any]:
-    """All of it as JSON has it."""
+    """Return all of it as JSON has it."""
     from zenturio.space import Zip
     from zenturio.study.study_definition import repeat_facts
 
@@ -327,7 +327,7 @@ def _shown_size(domain: "Domain") -> str:
 
 
 def _shown(domain: "Domain", parameter: "Parameter", width: int = 60) -> str:
-    """The first elements, as many as a line holds, and the last; the unit; the condition."""
+    """Return the first elements, as many as a line holds, and the last; the unit; the condition."""
     behind = f" {parameter.unit}" if parameter.unit else ""
     if parameter.when is not None:
         behind += f" when {parameter.when.text}"

@@ -346,7 +346,7 @@ def _show(flow: "Workflow", platform: "Platform | None") -> None:
 
 
 def _timed(flow: "Workflow", times: str) -> "Workflow":
-    """*flow* with the times of --times; prints which tasks keep theirs."""
+    """Return *flow* with the times of --times; prints which tasks keep theirs."""
     if not times:
         return flow
     from zenturio.schedule.formats.task_times import extrapolations, with_times

@@ -112,7 +112,7 @@ class Session:
         self.exit()
 
     def createJobTemplate(self) -> JobTemplate:
-        """An empty one."""
+        """Return an empty one."""
         self._active()
         return JobTemplate()
 
@@ -121,13 +121,13 @@ class Session:
         self._active()
 
     def runJob(self, jobTemplate: JobTemplate) -> str:
-        """The name of a new job."""
+        """Return the name of a new job."""
         return self._run(jobTemplate, None)
 
     def runBulkJobs(
         self, jobTemplate: JobTemplate, beginIndex: int, endIndex: int, step: int = 1
     ) -> list[str]:
-        """The names of new jobs, one for each index; ``$drmaa_incr_ph$`` stands for it."""
+        """Return the names of new jobs, one for each index; ``$drmaa_incr_ph$`` stands for it."""
         bounds = (beginIndex, endIndex, step)
         if not all(isinstance(bound, int) for bound in bounds) or not step:
             raise InvalidArgumentException(f"a bulk from, to and by {bounds}", hint="whole numbers")
@@ -137,7 +137,7 @@ class Session:
         return [self._run(jobTemplate, i) for i in indices]
 
     def wait(self, jobId: str, timeout: float = template.TIMEOUT_WAIT_FOREVER) -> JobInfo:
-        """How that job ended, or the first of all; then it is forgotten."""
+        """Return how that job ended, or the first of all; then it is forgotten."""
         if jobId != template.JOB_IDS_SESSION_ANY:
             return self._reaped(self._ended([self._job(jobId)], timeout))
         self._active()
@@ -210,7 +210,7 @@ class Session:
         return name
 
     def _ended(self, jobs: list[_SessionJob], timeout: float) -> _SessionJob:
-        """The first of *jobs* that has ended."""
+        """Return the first of *jobs* that has ended."""
         running = {job.future: job for job in jobs if job.future is not None}
         if not running:
             raise ExitTimeoutException(

@@ -134,7 +134,7 @@ class JobTemplate:
         return Experiment(named, -1, 0, {}, files, (step,), environment, None, recipe)
 
     def path(self, text: str, index: int | None) -> Path | None:
-        """The file of this machine that ``[host]:path`` names."""
+        """Return the file of this machine that ``[host]:path`` names."""
         if not text:
             return None
         home, _, path = self._text(text, index).partition(":")
@@ -145,7 +145,7 @@ class JobTemplate:
         return Path(path.replace(HOME_DIRECTORY, str(Path.home())).replace(WORKING_DIRECTORY, "."))
 
     def _command(self, index: int | None) -> str:
-        """The words, quoted, with streams that go to files of the job's own folder."""
+        """Return the words, quoted, with streams that go to files of the job's own folder."""
         words = [self.remoteCommand, *map(str, self.args)]
         command = " ".join(shlex.quote(self._text(word, index)) for word in words)
         here = '"$here"/' if self.workingDirectory else ""

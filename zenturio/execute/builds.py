@@ -154,7 +154,7 @@ class BuildCache:
         return blake2b(content, key=self._key, digest_size=16).hexdigest()
 
     def _find_valid(self, digest: str) -> BuildResult | None:
-        """A build that is on disk, made by this user, and whose files are what they were."""
+        """Return a build that is on disk, made by this user, and whose files are what they were."""
         path = self._folder / checked_digest(digest)
         try:
             mac, _, text = self._list_path(digest).read_text("utf-8").partition("\n")

@@ -48,7 +48,7 @@ def load(root: str, target: str) -> Callable[..., Any]:
 
 
 def _import_file(path: str) -> ModuleType:
-    """A program that was started by its file, whose module is found nowhere."""
+    """Return a program that was started by its file, whose module is found nowhere."""
     spec = importlib.util.spec_from_file_location(Path(path).stem, path)
     assert spec is not None
     assert spec.loader is not None

@@ -91,7 +91,7 @@ _sizes = list_of(integer())
 
 
 def frame_message(magic: bytes, manifest: Mapping[str, Any], blobs: Sequence[bytes]) -> bytes:
-    """A manifest with *blobs* behind it, whose lengths it tells."""
+    """Return a manifest with *blobs* behind it, whose lengths it tells."""
     header = {**manifest, "sizes": [len(blob) for blob in blobs]}
     text = json.dumps(header, separators=(",", ":")).encode()
     return b"".join((magic, _LENGTH.pack(len(text)), text, *blobs))
@@ -150,7 +150,7 @@ _last_recipe: tuple[Recipe | None, tuple[str, frozenset[str]]] = (None, ("", fro
 
 
 def recipe_text(recipe: Recipe) -> tuple[str, frozenset[str]]:
-    """A recipe as a text, and the parameters whose positions it asks for."""
+    """Return a recipe as a text, and the parameters whose positions it asks for."""
     global _last_recipe  # noqa: PLW0603 - one step for any number of threads
     # One tuple, read and replaced at once: two threads never see half of it.
     last, text = _last_recipe
@@ -245,7 +245,7 @@ _EXACT_LIMIT = 2**63
 
 
 def value_to_json(value: Any) -> Any:
-    """A value or a measure as JSON has it."""
+    """Return a value or a measure as JSON has it."""
     kind = type(value)
     # json reads long integers slowly, and limits their digits; hexadecimal has neither problem.
     if kind is int and not -_EXACT_LIMIT < value < _EXACT_LIMIT:

@@ -88,7 +88,7 @@ def overwrite(path: str, content: bytes, mode: int, mtime: int) -> bool:
 
 
 def checked_path(path: str) -> str:
-    """*path* if it stays inside the folder that it is for."""
+    """Return *path* if it stays inside the folder that it is for."""
     if leads_out(path):
         raise SafetyError(f"{path!r} leads out of the experiment's folder")
     return path
@@ -356,7 +356,7 @@ STALE_SECONDS = 30 * 86400.0
 
 
 def attempt_folder(incoming: Path, digest: str) -> Path:
-    """A new folder for the files of one attempt."""
+    """Return a new folder for the files of one attempt."""
     make_folder(incoming.parents[1], *incoming.parts[-2:])
     folder = incoming / f"{checked_digest(digest)}-{secrets.token_hex(8)}"
     folder.mkdir()

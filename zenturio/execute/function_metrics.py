@@ -17,7 +17,7 @@ def metrics_of(answer: Any) -> dict[str, MetricValue]:
 
 
 def measure_of(value: Any) -> MetricValue:
-    """A value as a measure: NumPy's scalars become Python's, lists and arrays a series."""
+    """Return a value as a measure: NumPy's scalars become Python's, lists and arrays a series."""
     if value is None:
         return Missing("the function returned None for it")
     if isinstance(value, Missing | Series):

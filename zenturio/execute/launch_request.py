@@ -37,7 +37,7 @@ def plain_words(command: str) -> list[str] | None:
 
 
 def step_request(step: Step) -> dict[str, Any]:
-    """A step as a launcher understands it."""
+    """Return a step as a launcher understands it."""
     return {
         "command": step.command,
         "words": plain_words(step.command),

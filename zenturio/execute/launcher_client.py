@@ -289,7 +289,7 @@ class LauncherProcess:
                 process.kill()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        """A launcher in a session of its own: what the terminal sends does not reach it."""
+        """Return a launcher in a session of its own: what the terminal sends does not reach it."""
         # Isolated and without site: nothing of the user is imported, and it starts in 10 ms.
         command = [sys.executable, "-I", "-S", "-c", _MAIN, _ROOT]
         try:

@@ -611,7 +611,7 @@ def _measures_own_size(recipe: Recipe) -> bool:
 
 
 def _is_function_call(experiment: Experiment) -> bool:
-    """Whether it is a function of Python that is called, which answers what is measured."""
+    """Return whether it is a function of Python that is called, which answers what is measured."""
     steps = experiment.steps
     return len(steps) == 1 and steps[0].command.startswith(_CALL_PREFIX)
 

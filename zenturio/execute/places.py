@@ -148,7 +148,7 @@ def configured_places(project: Path) -> dict[str, NamedPlace]:
 
 
 def known_places(project: Path) -> dict[str, NamedPlace]:
-    """All places that have a name: those of zenturio.toml, then those that are installed."""
+    """Return all places that have a name: those of zenturio.toml, then those that are installed."""
     places = configured_places(project)
     installed = [name for name in plugins.names("places") if name != INLINE and name not in places]
     return places | {name: NamedPlace(name, name) for name in installed}
@@ -189,7 +189,7 @@ def open_place(
     pin: bool = False,
     overrides: Mapping[str, str] = {},
 ) -> ClosableExecutor:
-    """The place that *text* names, which works below *folder*, the project's ``.zenturio``.
+    """Return the place that *text* names, which works below *folder*, the project's ``.zenturio``.
 
     *overrides* are settings that override those of zenturio.toml.
     """

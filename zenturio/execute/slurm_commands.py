@@ -146,7 +146,7 @@ class SlurmCommands:
         return {job.array: job for _, _, job in self._list_jobs([name])}
 
     def _list_jobs(self, names: Collection[str]) -> Iterator[tuple[str, str, BatchJob]]:
-        """The name of each job, its number in its array, and the rest."""
+        """Yield the name of each job, its number in its array, and the rest."""
         columns = ",".join(f"{column}:{width}" for column, width in _COLUMNS.items())
         command = ["squeue", "--noheader", "--array", "--states=all", f"--user={self._user}"]
         command += [f"--name={','.join(names)}"]

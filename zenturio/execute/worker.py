@@ -55,7 +55,7 @@ def run_packed(
     shared: bool = False,
     settings: RunnerSettings | None = None,
 ) -> bytes:
-    """The outcome of a packed experiment, run below *folder*, or why it could not be run.
+    """Return the outcome of a packed experiment, run below *folder*, or why it could not be run.
 
     Workers of one *session* that share a disk try a build that fails once. With *shared* who asks
     sees the same disk, and artifacts are only named.

@@ -122,7 +122,7 @@ class FolderPlan:
         return bisect_left(self.paths, path)
 
     def mtime(self, filed: ExperimentFile) -> int:
-        """The time that *filed* gets."""
+        """Return the time that *filed* gets."""
         return self._now if filed.path in self._early else filed.mtime or 0
 
     def _add_folder(self, name: str) -> None:
@@ -146,7 +146,7 @@ class FolderPlan:
         return names - {""}
 
     def is_for(self, constants: Sequence[ExperimentFile]) -> bool:
-        """Whether these are its files, besides those of a build."""
+        """Return whether these are its files, besides those of a build."""
         return self._constants is constants or self._constants == constants
 
 
@@ -208,7 +208,7 @@ class StagedFolder:
             self._folder_stamps[""] = _stamp(path) or b""
 
     def has(self, plan: FolderPlan) -> bool:
-        """Whether the constants of *plan* are here."""
+        """Return whether the constants of *plan* are here."""
         return self._plan is plan
 
     def fill(self, plan: FolderPlan, filled: Iterable[ExperimentFile], inputs: InputCache) -> None:
@@ -365,12 +365,12 @@ def fill_folder(folder: StagedFolder, files: Sequence[ExperimentFile], inputs: I
 
 
 def _part(number: int) -> slice:
-    """Where the stamp of a file stands among all."""
+    """Return where the stamp of a file stands among all."""
     return slice(number * STAMP_BYTES, (number + 1) * STAMP_BYTES)
 
 
 def _is_same(number: int, plan: FolderPlan, former_number: int, other: FolderPlan) -> bool:
-    """Whether both would put the file alike."""
+    """Return whether both would put the file alike."""
     file, former = plan.file(number), other.file(former_number)
     if plan.mtime(file) != other.mtime(former) or file.mode != former.mode:
         return False

@@ -23,12 +23,12 @@ _LARGEST_EXACT = 2**53
 
 
 def total(values: Sequence[Number]) -> float | None:
-    """The sum; infinite where no float is as large, None of infinities of both signs."""
+    """Return the sum; infinite where no float is as large, None of infinities of both signs."""
     return _rounded(values, 1)
 
 
 def mean(values: Sequence[Number]) -> float | None:
-    """The arithmetic mean; None of no values, and of infinities of both signs."""
+    """Return the arithmetic mean; None of no values, and of infinities of both signs."""
     return _rounded(values, len(values)) if values else None
 
 
@@ -59,7 +59,7 @@ def deviation(values: Sequence[Number]) -> float | None:
 
 
 def median(values: Sequence[Number]) -> float | None:
-    """The middle value, or the mean of the two in the middle; None of no values."""
+    """Return the middle value, or the mean of the two in the middle; None of no values."""
     if not values:
         return None
     ordered = sorted(values)
@@ -70,7 +70,7 @@ def median(values: Sequence[Number]) -> float | None:
 def median_interval(
     values: Sequence[Number], confidence: float = 0.95
 ) -> tuple[float, float] | None:
-    """The order statistics that hold the median of the distribution with *confidence*.
+    """Return the order statistics that hold the median of the distribution with *confidence*.
 
     G. J. Hahn & W. Q. Meeker: Statistical Intervals (1991), 5.2, for any continuous distribution.
     None of too few values: 95% needs 6, five have 93.75%.
@@ -101,7 +101,7 @@ _FAR = 3 * 1.4826
 
 
 def outliers(values: Sequence[Number]) -> list[bool]:
-    """Which of *values* are farther from the median than three robust standard deviations.
+    """Return which of *values* are farther from the median than three robust standard deviations.
 
     F. R. Hampel: The influence curve and its role in robust estimation, JASA 69 (1974), with the
     median absolute deviation. None is one where more than half of the values are equal.
@@ -122,7 +122,7 @@ _EXACT_VALUES = 10_000
 
 @lru_cache(maxsize=1024)
 def outside_median_interval(count: int, confidence: float = 0.95) -> int | None:
-    """How many values on each side lie outside `median_interval`; None of too few.
+    """Return how many values on each side lie outside `median_interval`; None of too few.
 
     It is the largest r with 2 P(X < r + 1) small enough.
     """
@@ -148,7 +148,7 @@ LEAST_FOR_MEDIAN_INTERVAL = next(
 
 
 def serial_correlation(values: Sequence[Number]) -> float | None:
-    """The correlation of the ranks of neighbours in *values*; None where all are equal.
+    """Return the correlation of the ranks of neighbours in *values*; None where all are equal.
 
     A. Wald & J. Wolfowitz: An exact test for randomness in the non-parametric case based on
     serial correlation, Annals of Mathematical Statistics 14 (1943), of ranks, and not circular.
@@ -176,7 +176,7 @@ def mean_ranks(values: Sequence[Number]) -> list[float]:
 
 
 def variance(values: Sequence[Number]) -> float | None:
-    """The sample's variance (n - 1); None where `deviation` is.
+    """Return the sample's variance (n - 1); None where `deviation` is.
 
     R. A. Fisher: Statistical Methods for Research Workers (1925).
     """
@@ -185,7 +185,7 @@ def variance(values: Sequence[Number]) -> float | None:
 
 
 def standard_error(values: Sequence[Number]) -> float | None:
-    """The standard error of the mean: the deviation by the root of the number of values.
+    """Return the standard error of the mean: the deviation by the root of the number of values.
 
     Student: The probable error of a mean, Biometrika 6 (1908).
     """
@@ -218,7 +218,7 @@ def quantile(values: Sequence[Number], share: float) -> float | None:
 
 
 def interquartile_range(values: Sequence[Number]) -> float | None:
-    """The distance of the upper from the lower quartile; None of no values.
+    """Return the distance of the upper from the lower quartile; None of no values.
 
     With the quantiles of Hyndman & Fan (1996), definition 7.
     """
@@ -229,7 +229,7 @@ def interquartile_range(values: Sequence[Number]) -> float | None:
 
 
 def geometric_mean(values: Sequence[Number]) -> float | None:
-    """The root of the product: of ratios and times; None where a value is not positive.
+    """Return the root of the product: of ratios and times; None where a value is not positive.
 
     P. J. Fleming & J. J. Wallace: How not to lie with statistics: the correct way to summarize
     benchmark results, Communications of the ACM 29 (1986).
@@ -249,7 +249,7 @@ def quantile_share(name: str) -> float | None:
 
 
 def _rounded(values: Sequence[Number], divisor: int) -> float | None:
-    """The exact sum divided by *divisor*."""
+    """Return the exact sum divided by *divisor*."""
     try:
         if not _has_inexact_integers(values):
             return math.fsum(values) / divisor
@@ -270,7 +270,7 @@ def _rounded(values: Sequence[Number], divisor: int) -> float | None:
 
 
 def _has_inexact_integers(values: Sequence[Number]) -> bool:
-    """Whether one of *values* is an integer that fsum would round before it adds it."""
+    """Return whether one of *values* is an integer that fsum would round before it adds it."""
     if not values or (max(values) <= _LARGEST_EXACT and min(values) >= -_LARGEST_EXACT):
         return False
     return any(isinstance(value, int) and abs(value) > _LARGEST_EXACT for value in values)
@@ -337,7 +337,7 @@ class RepeatRule:
         return RepeatRule(int(until["least"]), int(notes["repeat"]), float(until["within"]))
 
     def stop(self, values: Sequence[float], ran: int) -> StopReason | None:
-        """Why a point needs no more runs after *ran* with these *values*; None if it does.
+        """Return why a point needs no more runs after *ran* with these *values*; None if it does.
 
         *values* are those of one kind of machine, in the order of their runs; a run that failed
         has none.
@@ -375,7 +375,7 @@ def relative_width(values: Sequence[float]) -> float | None:
 
 
 def depends_on_order(values: Sequence[float]) -> bool:
-    """Whether values resemble those before them: under drift, bursts or a warm-up.
+    """Return whether values resemble those before them: under drift, bursts or a warm-up.
 
     The serial correlation of independent values is 0 but for a bias of -1/n, with a deviation of
     about 1/sqrt(n): M. G. Kendall: Note on bias in the estimation of autocorrelation, Biometrika 41

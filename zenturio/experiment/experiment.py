@@ -160,7 +160,7 @@ class ExperimentValues(dict[str, "Value"]):
 
 
 def positions_of(values: Mapping[str, Value], names: frozenset[str]) -> dict[str, int]:
-    """Where the values of *names* stand in their sets, as far as it is known."""
+    """Return where the values of *names* stand in their sets, as far as it is known."""
     positions: Mapping[str, object] = getattr(values, "positions", {})
     return {name: at for name, at in positions.items() if name in names and isinstance(at, int)}
 
@@ -217,7 +217,7 @@ class ExperimentFile:
 
 
 def link_to(path: str, text: str) -> ExperimentFile:
-    """A symbolic link at *path* that leads to *text*, which is its content."""
+    """Return a symbolic link at *path* that leads to *text*, which is its content."""
     return ExperimentFile(path, stat.S_IFLNK | 0o777, os.fsencode(text))
 
 
@@ -491,7 +491,7 @@ class Outcome:
 
 
 def as_counted(outcome: Outcome, repeat: int) -> Outcome:
-    """*outcome* of a *repeat*; one that ran before those that count is no result."""
+    """Return *outcome* of a *repeat*; one that ran before those that count is no result."""
     is_warmup = repeat < 1 and outcome.status == "ok"
     return replace(outcome, status="warmup") if is_warmup else outcome
 
@@ -623,7 +623,7 @@ def _text(log: Log) -> str:
 
 
 def _last_line(text: str) -> str:
-    """The line that names the fault, if there is one."""
+    """Return the line that names the fault, if there is one."""
     panic = _panic(text)
     if panic:
         return panic
@@ -662,7 +662,7 @@ def _cut(line: str) -> str:
 
 
 def _plain(line: str) -> str:
-    """*line* without colours and folders."""
+    """Return *line* without colours and folders."""
     line = _without_folders(_compiled(_COLOUR).sub("", line))
     return " ".join("".join(c if c.isprintable() else " " for c in line).split())
 
@@ -690,7 +690,7 @@ def _name_at(line: str, start: int) -> str:
 
 
 def _hidden(number: Any) -> str:
-    """A sign for a number; what looks like a digest without any digit is a word."""
+    """Return a sign for a number; what looks like a digest without any digit is a word."""
     word = number[2]
     is_word = word is not None and not any(c.isdigit() for c in word)
     return str(number[0]) if is_word else f"{number[1]}#"

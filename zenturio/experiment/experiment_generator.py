@@ -167,7 +167,7 @@ class ExperimentGenerator:
         return self.program if followed is None or followed is self else followed.program
 
     def _following(self) -> ExperimentGenerator | None:
-        """The generator of the same files with links followed; None where they make none."""
+        """Return the generator of the same files with links followed; None where they make none."""
         application = scan_following(self._application)
         if application is None or application is self._application:
             return None if application is None else self
@@ -182,7 +182,7 @@ class ExperimentGenerator:
         )
 
     def filled(self, point: Point, seeds: Mapping[str, str]) -> list[tuple[Filled, bytes]]:
-        """The files that are filled, and of each the digest of what counts."""
+        """Return the files that are filled, and of each the digest of what counts."""
         filled = self._filler.files(point, seeds)
         return [(file, content_digest(file.essence)) for file in filled]
 
@@ -214,7 +214,7 @@ class ExperimentGenerator:
         return text.getvalue()
 
     def _listed(self) -> Iterator[str]:
-        """The files and links that are the same for every point, as JSON."""
+        """Yield the files and links that are the same for every point, as JSON."""
         yield "{"
         copied = ((file.path, file.mode, file.digest) for file in self._copied)
         for number, (path, mode, content) in enumerate(merge(sorted(self._hashed), copied)):
@@ -223,7 +223,7 @@ class ExperimentGenerator:
         yield "}"
 
     def _facts(self, constants: Iterable[str], more: str = "") -> Iterator[str]:
-        """The parts as pieces of JSON.
+        """Yield the parts as pieces of JSON.
 
         *constants*, the files that are the same for every point, and *more* behind all are JSON.
         """
@@ -365,7 +365,7 @@ class ExperimentGenerator:
         texts: Mapping[str, str],
         point: Point,
     ) -> Build:
-        """The build of these files: the same object for experiments that share it."""
+        """Return the build of these files: the same object for experiments that share it."""
         steps = tuple([writer.step(texts, point) for writer in self._makes])
         # Commands of a build may name parameters: then the same files are built once for each text.
         key: tuple[bytes | str, ...] = (whole, *[step.command for step in steps])
@@ -447,7 +447,7 @@ def compared_numbers(application: Application) -> tuple[Expression, ...]:
 
 
 def _compared(application: Application) -> tuple[str, ...]:
-    """The files that are compared with those of baselines, as patterns."""
+    """Return the files that are compared with those of baselines, as patterns."""
     return tuple(escape(same.path.text) for same in application.same_files)
 
 
@@ -508,7 +508,7 @@ def _part(path: str, mode: int, content: bytes) -> str:
 
 
 def _cpus(command: Command, point: Point) -> int:
-    """How many CPUs the command wants at this point: a whole number from 1."""
+    """Return how many CPUs the command wants at this point: a whole number from 1."""
     expression = command.cpus
     assert expression is not None
     value = value_at(expression, point)

@@ -87,7 +87,7 @@ class ExperimentFunction:
         )
 
     def command(self, experiment: Experiment) -> Experiment:
-        """The same experiment as a command, for places that run commands: see execute.call.
+        """Return the same experiment as a command, for places that run commands: see execute.call.
 
         InputError if other processes cannot import the function by its name.
         """
@@ -101,7 +101,7 @@ class ExperimentFunction:
         return replace(experiment, files=(filed,), steps=(step,))
 
     def _home(self) -> tuple[str, str]:
-        """The folder from which its module is found, and its name there."""
+        """Return the folder from which its module is found, and its name there."""
         function = inspect.unwrap(self.function)
         module, name = function.__module__, function.__qualname__
         file = inspect.getsourcefile(function)
@@ -155,7 +155,7 @@ def _noted(value: Value) -> Any:
 
 
 def _source(function: Callable[..., Any]) -> str:
-    """The function's text; where there is none (a prompt), its compiled form."""
+    """Return the function's text; where there is none (a prompt), its compiled form."""
     name = f"{function.__module__}.{function.__qualname__}\n"
     try:
         return name + inspect.getsource(function)
@@ -167,7 +167,7 @@ def _source(function: Callable[..., Any]) -> str:
 
 
 def _arguments(function: Callable[..., Any]) -> tuple[list[str], bool]:
-    """The names that it takes by keyword, and whether it takes any."""
+    """Return the names that it takes by keyword, and whether it takes any."""
     parameters = inspect.signature(function).parameters.values()
     by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     names = [parameter.name for parameter in parameters if parameter.kind in by_name]

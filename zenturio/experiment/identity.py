@@ -56,7 +56,7 @@ _KINDS: dict[FileKind, bytes] = {"file": b"-", "executable": b"x", "link": b"l"}
 
 @lru_cache(maxsize=4096)
 def path_hash(path: str) -> bytes:
-    """Where a file stands in the trie."""
+    """Return where a file stands in the trie."""
     return _hash(path.encode("utf-8", "surrogateescape"))
 
 
@@ -104,7 +104,7 @@ class _TrieNode:
 
 
 def _built(entries: Sequence[bytes], numbers: Mapping[bytes, int], depth: int) -> bytes | _TrieNode:
-    """The trie of *entries*, which are sorted and agree in the first *depth* digits.
+    """Return the trie of *entries*, which are sorted and agree in the first *depth* digits.
 
     These are records, which begin with the hash of a path, and such hashes alone of files that are
     filled: *numbers* are theirs.
@@ -155,7 +155,7 @@ class PointKeys:
         return first & _MASK, second & _MASK
 
     def key(self, point: Term, repeat: int, seeds: Mapping[str, str]) -> bytes:
-        """The key of one repeat of a point, whose own terms add up to *point*."""
+        """Return the key of one repeat of a point, whose own terms add up to *point*."""
         first, second = self.sum({"": str(repeat), **seeds})
         return _HALVES.pack((point[0] + first) & _MASK, (point[1] + second) & _MASK)
 
@@ -193,7 +193,7 @@ def experiment_digest(
 
 
 def checked_digest(text: str) -> str:
-    """*text* if it is written as a digest: nothing else ever becomes a part of a path."""
+    """Return *text* if it is written as a digest: nothing else ever becomes a part of a path."""
     if _DIGEST.fullmatch(text) is None:
         raise SafetyError(f"{text!r} is not a digest, so it names no folder or file")
     return text
@@ -222,7 +222,7 @@ def kind_of(filed: ExperimentFile) -> FileKind:
 
 
 def kind_of_mode(mode: int) -> FileKind:
-    """The kind of a file with these permissions, or of a link."""
+    """Return the kind of a file with these permissions, or of a link."""
     if stat.S_ISLNK(mode):
         return "link"
     return "executable" if mode & 0o111 else "file"
@@ -299,7 +299,7 @@ class FormerFiles:
         self._records = [_record(*file) for file in constants]
 
     def digest(self, filled: Iterable[Hashed]) -> bytes:
-        """The digest of all files, with those that were *filled*."""
+        """Return the digest of all files, with those that were *filled*."""
         return content_digest(b"".join(sorted([*self._records, *(_record(*f) for f in filled)])))
 
 
@@ -321,7 +321,7 @@ _UNKNOWN = "unknown"
 
 
 def used_digests(application: Application) -> dict[str, str]:
-    """A digest of each thing that is used, by the words that declare it."""
+    """Return a digest of each thing that is used, by the words that declare it."""
     remembered = FileDigests(application.root, ("USE",))
     digests = {
         f"USE {use.kind.upper()} {use.text}": _digest(use, application, remembered)
@@ -413,7 +413,7 @@ def recall_versions(application: Application, versions: Mapping[str, str]) -> Ap
 
 
 def ask_versions(application: Application) -> Application:
-    """*application* with what its version commands print now; each is asked once."""
+    """Return *application* with what its version commands print now; each is asked once."""
     outputs = dict(application.versions)
     for use in application.uses:
         if use.kind == "version" and use.text not in outputs:

@@ -18,7 +18,7 @@ class OutsideError(Exception):
 
 
 def open_inside(folder: Path, path: str) -> int:
-    """A descriptor of the plain file *path* in *folder*; no link on the way is followed."""
+    """Return a descriptor of the plain file *path* in *folder*; no link on the way is followed."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
     *parents, name = [part for part in path.split("/") if part not in ("", ".")]
     if ".." in parents or name == "..":
@@ -55,7 +55,7 @@ def _refusal(folder: Path, path: str, error: OSError) -> str:
 
 
 def read_inside(folder: Path, path: str, largest: int = LARGEST) -> bytes:
-    """The bytes of the plain file *path* in *folder*; OutsideError where that may not be."""
+    """Return the bytes of the plain file *path* in *folder*; OutsideError where that may not be."""
     descriptor = open_inside(folder, path)
     try:
         size = os.fstat(descriptor).st_size

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 def parse_value(raw: bytes) -> Value:
-    """*raw* as an int of any size, a float (NaN and Inf too), or the text as it is.
+    """Return *raw* as an int of any size, a float (NaN and Inf too), or the text as it is.
 
     A number too large for a float stays text: it is not Inf. Bytes that are no UTF-8 survive as
     surrogates.
@@ -64,7 +64,7 @@ def parse_value(raw: bytes) -> Value:
 
 
 def _real(raw: bytes) -> float | None:
-    """*raw* as a float, written as C or (1.5D+03) as Fortran writes it."""
+    """Return *raw* as a float, written as C or (1.5D+03) as Fortran writes it."""
     try:
         number = float(raw)
     except ValueError:
@@ -77,7 +77,7 @@ def _real(raw: bytes) -> float | None:
 
 
 def _is_fortran(raw: bytes) -> bool:
-    """Whether *raw* is a real as Fortran writes it: a mantissa, d, and an exponent."""
+    """Return whether *raw* is a real as Fortran writes it: a mantissa, d, and an exponent."""
     mantissa, _, exponent = raw.lower().partition(b"d")
     whole, _, part = _unsigned(mantissa).partition(b".")
     return (whole + part).isdigit() and _unsigned(exponent).isdigit()

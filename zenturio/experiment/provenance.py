@@ -95,7 +95,7 @@ def host_values() -> dict[str, Value]:
 
 
 def git_state(folder: Path) -> dict[str, Any] | None:
-    """The commit that *folder* is at and whether files differ from it; none without git.
+    """Return the commit that *folder* is at and whether files differ from it; none without git.
 
     Nothing that the repository's own configuration names is executed: it may be a stranger's.
     """
@@ -174,7 +174,7 @@ def own_filters(folder: Path) -> list[str]:
 
 
 def tool_version() -> str:
-    """The version of zenturio that is installed."""
+    """Return the version of zenturio that is installed."""
     from importlib.metadata import (  # noqa: PLC0415 - who only runs experiments is not asked
         PackageNotFoundError,
         version,

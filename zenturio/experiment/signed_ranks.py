@@ -215,7 +215,7 @@ def decide_in_looks(
 
 
 def is_clear(interval: Interval, margin: float) -> bool:
-    """Whether an interval of differences says less, more, or the same within *margin*."""
+    """Return whether an interval of differences says less, more, or the same within *margin*."""
     low, high = interval
     return low > 0 or high < 0 or (-margin <= low and high <= margin)
 

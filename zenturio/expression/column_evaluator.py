@@ -82,7 +82,7 @@ class ColumnEvaluator:
         self.trying = False
 
     def cells(self, node: SyntaxNode, rows: RowSource) -> ColumnValues:
-        """The values of *node* in *rows*, of which there is at least one."""
+        """Return the values of *node* in *rows*, of which there is at least one."""
         return _RULES[type(node)](self, node, rows)
 
     def literal(self, node: Constant, _: RowSource) -> ColumnValues:
@@ -118,7 +118,7 @@ class ColumnEvaluator:
         node: SyntaxNode,
         rows: RowSource,
     ) -> ColumnValues:
-        """The *fast* way where it is proven to be right, else *slow* row by row."""
+        """Return the *fast* way where it is proven to be right, else *slow* row by row."""
         if fast is not None and not all(operand.constant for operand in operands):
             try:
                 cells = fast(*operands)
@@ -138,7 +138,7 @@ class ColumnEvaluator:
         node: SyntaxNode,
         rows: RowSource,
     ) -> ColumnValues:
-        """*slow* for each row, or for each value that occurs if only one operand varies."""
+        """Return *slow* for each row, or for each value that occurs if only one operand varies."""
         varying = [at for at, operand in enumerate(operands) if not operand.constant]
         try:
             if len(varying) != 1:
@@ -283,7 +283,7 @@ class ColumnEvaluator:
 
 
 def _pairs(node: Compare) -> Logic:
-    """A chain of comparisons as each of them, connected by 'and'."""
+    """Return a chain of comparisons as each of them, connected by 'and'."""
     first, pairs = node.first, []
     for step in node.steps:
         pairs.append(Compare(first, (step,), start=step.start, end=step.end))
@@ -341,7 +341,7 @@ def evaluate(
     length: int,
     positions: Mapping[str, Array] | None = None,
 ) -> Array:
-    """The value of *expression* in each of *length* rows."""
+    """Return the value of *expression* in each of *length* rows."""
     if length == 0:
         return _nothing(expression, columns)
     if length <= FEW and expression.names <= columns.keys():
@@ -391,7 +391,7 @@ def _block(
 
 
 def _whole(parts: list[tuple[slice, ColumnValues]], length: int) -> Array:
-    """The blocks one behind the other, in 64 bits."""
+    """Return the blocks one behind the other, in 64 bits."""
     cells = parts[0][1]
     if len(parts) > 1 or cells.constant:
         cells = merged(parts, length)

@@ -46,11 +46,11 @@ class ColumnValues:
         self.constant = constant
 
     def list(self) -> Iterable[Value]:
-        """The values as Python's own; endless for a constant."""
+        """Return the values as Python's own; endless for a constant."""
         return repeat(self.data) if self.constant else self.data.tolist()
 
     def take(self, rows: Array) -> ColumnValues:
-        """The values of those *rows*."""
+        """Return the values of those *rows*."""
         if self.constant:
             return self
         if self.kind == "int":
@@ -61,7 +61,7 @@ class ColumnValues:
 
 
 def constant(value: Value) -> ColumnValues:
-    """*value* in every row."""
+    """Return *value* in every row."""
     if type(value) is int:
         return ColumnValues("int", value, value, value, constant=True)
     return ColumnValues(_KINDS.get(type(value), "mixed"), value, constant=True)
@@ -109,7 +109,7 @@ def of_array(data: Array) -> ColumnValues:
 
 
 def by_rows(function: Callable[..., Value], operands: Sequence[ColumnValues]) -> ColumnValues:
-    """*function* in one row after the other: slow, and right whatever the values are.
+    """Return *function* in one row after the other: slow, and right whatever the values are.
 
     A Fault knows in its attribute ``row`` which of the rows it was.
     """
@@ -127,7 +127,7 @@ def by_rows(function: Callable[..., Value], operands: Sequence[ColumnValues]) ->
 
 
 def by_values(function: Callable[[Value], Value], operand: ColumnValues) -> ColumnValues:
-    """*function* of each value that occurs, once; a value is what its bits are."""
+    """Return *function* of each value that occurs, once; a value is what its bits are."""
     if operand.constant or operand.kind not in ("int", "real", "str"):
         return by_rows(function, [operand])
     try:
@@ -171,11 +171,11 @@ class RowSource(Protocol):
     def length(self) -> int: ...
 
     def cells(self, key: Key) -> ColumnValues:
-        """The values of a name in these rows; KeyError if there are none."""
+        """Return the values of a name in these rows; KeyError if there are none."""
         ...
 
     def row(self, index: int) -> int:
-        """Which of the caller's rows stands at *index* here."""
+        """Return which of the caller's rows stands at *index* here."""
         ...
 
 
@@ -195,7 +195,7 @@ class RowBlock:
         return cells
 
     def column(self, key: Key) -> Array:
-        """The values as the caller gave them."""
+        """Return the values as the caller gave them."""
         return np.asarray(self.source[key])[self.start : self.start + self.length]
 
     def row(self, index: int) -> int:
@@ -243,7 +243,7 @@ def by_nulls(block: RowBlock, keys: Iterable[Key]) -> Iterator[RowSelection]:
 
 
 def _nulls(column: Array) -> Array | None:
-    """Where NULL stands; nothing if nowhere."""
+    """Return where NULL stands; nothing if nowhere."""
     if column.dtype.kind != "O":
         return None
     mask = np.fromiter((value is None for value in column.tolist()), bool, len(column))
@@ -259,7 +259,7 @@ _NUMBERS = ("int", "real")
 
 
 def _width(*bounds: int) -> Any:
-    """The narrowest machine integer that holds all *bounds*."""
+    """Return the narrowest machine integer that holds all *bounds*."""
     low, high = min(bounds), max(bounds)
     if low >= -(2**31) and high < 2**31:
         return INT32
@@ -267,7 +267,7 @@ def _width(*bounds: int) -> Any:
 
 
 def _data(cells: ColumnValues, width: Any) -> Any:
-    """The data in that *width*; a constant takes the width of what it meets."""
+    """Return the data in that *width*; a constant takes the width of what it meets."""
     data = cells.data
     return data if cells.constant or data.dtype is width else data.astype(width)
 
@@ -284,7 +284,7 @@ def _integers(
 
 
 def _reals(ufunc: Any, a: ColumnValues, b: ColumnValues) -> ColumnValues | None:
-    """*ufunc* in real numbers, if all that comes out is finite."""
+    """Return *ufunc* in real numbers, if all that comes out is finite."""
     if a.kind not in _NUMBERS or b.kind not in _NUMBERS:
         return None
     if _width(a.low, a.high, b.low, b.high) is None:
@@ -304,7 +304,7 @@ def _exact(cells: ColumnValues) -> bool:
 
 
 def _divisible(a: ColumnValues, b: ColumnValues) -> bool:
-    """Whether both are numbers; a Fault with its row if a divisor is 0."""
+    """Return whether both are numbers; a Fault with its row if a divisor is 0."""
     if a.kind not in _NUMBERS or b.kind not in _NUMBERS:
         return False
     if b.kind == "int" and (b.low > 0 or b.high < 0):
@@ -461,7 +461,7 @@ _BELOW = float(2**63)
 
 
 def _best(operator: str) -> Callable[..., ColumnValues | None]:
-    """The later of two only where it is better, as Python's min and max."""
+    """Return the later of two only where it is better, as Python's min and max."""
 
     def two(a: ColumnValues | None, b: ColumnValues) -> ColumnValues | None:
         if a is None or a.kind not in ("int", "real") or b.kind not in ("int", "real"):
@@ -560,7 +560,7 @@ FUNCTIONS: dict[str, Callable[..., ColumnValues | None]] = {
 
 
 def are(cells: ColumnValues, truth: bool) -> Any:
-    """Which of the cells, true, false or NULL, are *truth*."""
+    """Return which of the cells, true, false or NULL, are *truth*."""
     if cells.constant:
         return cells.data is truth
     if cells.kind == "bool":

@@ -334,7 +334,7 @@ class Checker:
         return self._alike(node.arguments, types, operator)
 
     def _alike(self, nodes: Sequence[SyntaxNode], types: Sequence[Known], operator: str) -> Known:
-        """The type of the least, the greatest or the first known of these."""
+        """Return the type of the least, the greatest or the first known of these."""
         type_, first = types[0], nodes[0]
         for node, other in zip(nodes[1:], types[1:], strict=True):
             self._comparable(first, type_, node, other, operator, node)
@@ -438,7 +438,7 @@ class Expression:
         positions: Mapping[str, int] | None = None,
         host: Mapping[str, Value] | None = None,
     ) -> Value:
-        """The value at one point."""
+        """Return the value at one point."""
         # The common case needs no scene: names are looked up in the caller's mapping.
         if self._names_only:
             return self._run(values)
@@ -450,13 +450,13 @@ class Expression:
         length: int,
         positions: Mapping[str, np.ndarray[Any, Any]] | None = None,
     ) -> np.ndarray[Any, Any]:
-        """The values of *length* rows at once: in each row what `value` says of it."""
+        """Return the values of *length* rows at once: in each row what `value` says of it."""
         from zenturio.expression.column_evaluator import evaluate  # noqa: PLC0415 - loads NumPy
 
         return evaluate(self, columns, length, positions or {})
 
     def replace(self, definitions: Mapping[str, Expression]) -> Expression:
-        """The same with the names that are defined written out, down to what is not."""
+        """Return the same with the names that are defined written out, down to what is not."""
         trees = {name: definition.node for name, definition in definitions.items()}
         node = replaced(self.node, trees, self.passage)
         # The same object if nothing is replaced: its compiled closure is kept.
@@ -471,7 +471,7 @@ class Expression:
 
 
 def parse(text: str | Passage) -> Expression:
-    """The expression that *text* says; an ExpressionError that shows where it says none."""
+    """Return the expression that *text* says; an ExpressionError that shows where it says none."""
     passage = Passage.of(text)
     node = read(passage)
     checker = Checker(passage, None, host=True)

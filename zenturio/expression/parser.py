@@ -133,7 +133,7 @@ _INSTEAD = {
 
 
 def tokens(passage: Passage) -> list[Token]:
-    """All words of *passage* and an end; an ExpressionError where one cannot be read."""
+    """Return all words of *passage* and an end; an ExpressionError where one cannot be read."""
     text = passage.text
     if len(text) > LONGEST:
         raise _refused(
@@ -153,7 +153,7 @@ def tokens(passage: Passage) -> list[Token]:
 
 
 def is_plain_name(name: str) -> bool:
-    """Whether *name* can stand without backticks."""
+    """Return whether *name* can stand without backticks."""
     return name.isidentifier() and name not in KEYWORDS
 
 
@@ -199,7 +199,7 @@ def _name_end(text: str, at: int) -> int:
 
 
 def _number(passage: Passage, match: re.Match[str]) -> Token:
-    """A number, and the unit that touches it."""
+    """Return a number, and the unit that touches it."""
     text, start, end = passage.text, match.start(), match.end()
     whole = match.group(2) is None and "." not in match.group()
     digits = match.group()
@@ -347,7 +347,7 @@ def read(passage: Passage) -> SyntaxNode:
 
 
 def depth_of(node: SyntaxNode) -> tuple[SyntaxNode, int]:
-    """A node of the lowest level, and how many levels there are; without recursion."""
+    """Return a node of the lowest level, and how many levels there are; without recursion."""
     deepest, depth, stack = node, 1, [(node, 1)]
     while stack:
         node, level = stack.pop()
@@ -467,7 +467,7 @@ class _Parser:
         return Logic(operator, tuple(operands), start=first.start, end=operands[-1].end)
 
     def _steps(self, rank: int) -> tuple[OperatorStep, ...]:
-        """Every operator of this *rank* that follows, with its right side."""
+        """Return every operator of this *rank* that follows, with its right side."""
         steps = []
         while self.token.kind == "sign" and RANKS.get(self.token.text) == rank:
             sign = self.take()
@@ -574,7 +574,7 @@ class _Parser:
         return self.refused(self.token, *message)
 
     def _operand_refused(self, token: Token) -> ExpressionError:
-        """A value should stand at *token*, but does not."""
+        """Return the error that a value is missing at *token*."""
         if token.kind != "end" or len(self.words) == 1:
             return self.refused(token, *missing(token))
         last = self.words[-2]

@@ -56,12 +56,12 @@ def plain(value: Any) -> Value:
 
 
 def type_of(value: Value) -> Type | None:
-    """The type of *value*; ``None`` for NULL."""
+    """Return the type of *value*; ``None`` for NULL."""
     return _TYPES.get(type(value))
 
 
 def text_of(value: Value) -> str:
-    """How *value* is written into a file; NULL is the empty text."""
+    """Return how *value* is written into a file; NULL is the empty text."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -70,7 +70,7 @@ def text_of(value: Value) -> str:
 
 
 def shown(value: Value) -> str:
-    """*value* with its type, for a message: ``int 5``, ``str 'abc'``."""
+    """Return *value* with its type, for a message: ``int 5``, ``str 'abc'``."""
     if value is None:
         return "NULL"
     text = repr(value) if isinstance(value, str) else text_of(value)
@@ -169,7 +169,7 @@ def too_large() -> Fault:
 
 
 def whole(value: int) -> int:
-    """*value* if it is within the limit of integers."""
+    """Return *value* if it is within the limit of integers."""
     if -HUGE < value < HUGE:
         return value
     raise too_large()
@@ -183,7 +183,7 @@ def real(value: float, *operands: Number) -> float:
 
 
 def number(value: Value, operator: str) -> Number:
-    """*value* if it is a number."""
+    """Return *value* if it is a number."""
     if type(value) in _NUMBERS:
         return value  # type: ignore[return-value]
     hint = "1 if ... else 0 makes a number of a condition" if type(value) is bool else ""
@@ -302,7 +302,7 @@ def zero_divisor() -> Fault:
 
 
 def _reals(operation: Callable[[Number, Number], float], a: Number, b: Number) -> float:
-    """The operation where a real number, or a quotient, comes out."""
+    """Return the operation where a real number, or a quotient, comes out."""
     try:
         return real(operation(a, b), a, b)
     except OverflowError:
@@ -328,7 +328,7 @@ def unequal(a: Value, b: Value) -> Value:
 
 
 def _ordered(a: Value, b: Value) -> bool:
-    """Whether both have a value; a Fault if there is no order between them."""
+    """Return whether both have a value; a Fault if there is no order between them."""
     if a is None or b is None:
         return False
     if (type(a) in _NUMBERS and type(b) in _NUMBERS) or (type(a) is str and type(b) is str):
@@ -375,7 +375,7 @@ def member(item: Value, *options: Value) -> Value:
 
 
 def condition(value: Value, operator: str) -> bool | None:
-    """*value* if it is true, false or NULL."""
+    """Return *value* if it is true, false or NULL."""
     if value is None or type(value) is bool:
         return value
     raise Fault(f"{operator!r} takes true or false, but this is {shown(value)}", _CONDITION)
@@ -443,7 +443,7 @@ def _greatest(*values: Value) -> Value:
 
 
 def _best(values: tuple[Value, ...], better: Callable[[Value, Value], Value]) -> Value:
-    """The first of the best; a real number where any is real."""
+    """Return the first of the best; a real number where any is real."""
     best = values[0]
     for value in values[1:]:
         if better(value, best):

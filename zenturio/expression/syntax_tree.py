@@ -199,7 +199,7 @@ def children(node: SyntaxNode) -> tuple[SyntaxNode, ...]:
 
 
 def walk(node: SyntaxNode) -> Iterator[SyntaxNode]:
-    """*node* and everything below it, from left to right; without recursion."""
+    """Yield *node* and everything below it, from left to right; without recursion."""
     stack = [node]
     while stack:
         node = stack.pop()
@@ -208,7 +208,7 @@ def walk(node: SyntaxNode) -> Iterator[SyntaxNode]:
 
 
 def rebuilt(node: SyntaxNode, change: Callable[[SyntaxNode], SyntaxNode]) -> SyntaxNode:
-    """*node* with each of its children changed."""
+    """Return *node* with each of its children changed."""
     match node:
         case Negative(operand) | Positive(operand) | Not(operand):
             return replace(node, operand=change(operand))
@@ -248,14 +248,14 @@ def compile_tree(node: SyntaxNode, passage: Passage) -> Run:
 
 
 def located(fault: Fault, node: SyntaxNode, passage: Passage) -> ExpressionError:
-    """*fault* as an error that shows where *node* stands."""
+    """Return *fault* as an error that shows where *node* stands."""
     return ExpressionError(
         fault.message, place=passage.place(node.start, node.end), hint=fault.hint
     )
 
 
 def unknown(key: Key, scene: Scene, node: SyntaxNode, passage: Passage) -> ExpressionError:
-    """The error that *key* has no value, and what is near."""
+    """Return the error that *key* has no value, and what is near."""
     kind, name = ("", key) if isinstance(key, str) else key
     names = [other for other in scene if isinstance(other, str)]
     if kind:
@@ -296,7 +296,7 @@ class _Compiler:
                 return self._plain(node)
 
     def _plain(self, node: SyntaxNode) -> Run:
-        """A node that computes all its operands, and then itself."""
+        """Return a node that computes all its operands, and then itself."""
         match node:
             case Power(base, exponent):
                 return self._apply(power, node, base, exponent)
@@ -335,7 +335,7 @@ class _Compiler:
     def _apply(
         self, function: Callable[..., Value], node: SyntaxNode, *operands: SyntaxNode
     ) -> Run:
-        """*function* of the operands' values."""
+        """Return *function* of the operands' values."""
         passage = self.passage
         runs = [self.run(operand) for operand in operands]
         # Closures of one and two operands spare each point the list that any number of them needs.

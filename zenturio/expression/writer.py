@@ -49,7 +49,7 @@ from zenturio.expression.syntax_tree import (
 def replaced(
     node: SyntaxNode, definitions: Mapping[str, SyntaxNode], passage: Passage
 ) -> SyntaxNode:
-    """*node* with every name in *definitions* written out; itself if there is none."""
+    """Return *node* with every name in *definitions* written out; itself if there is none."""
     return _Replacement(definitions, passage).top(node)
 
 
@@ -122,12 +122,12 @@ _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\
 
 
 def write(node: SyntaxNode) -> str:
-    """The text that is read back as *node*."""
+    """Return the text that is read back as *node*."""
     return _text(node, CONDITIONAL)
 
 
 def quoted(name: str) -> str:
-    """*name* as it stands in an expression: in backticks, where it needs them."""
+    """Return *name* as it stands in an expression: in backticks, where it needs them."""
     return name if is_plain_name(name) else "`" + name.replace("`", "``") + "`"
 
 

@@ -83,19 +83,19 @@ class GroupGuards(NamedTuple):
 
 
 def sum_is_doubtful(total_value: float | None, guards: GroupGuards) -> bool:
-    """Whether *total_value* may not be the sum to twelve digits."""
+    """Return whether *total_value* may not be the sum to twelve digits."""
     if total_value is None or not guards.size < HUGE:
         return True
     return abs(total_value) * CANCELLED < guards.size
 
 
 def mean_is_doubtful(mean_value: float | None, guards: GroupGuards) -> bool:
-    """Whether *mean_value* may not be the mean to twelve digits."""
+    """Return whether *mean_value* may not be the mean to twelve digits."""
     return sum_is_doubtful(None if mean_value is None else mean_value * guards.values, guards)
 
 
 def deviation_is_doubtful(deviation: float | None, guards: GroupGuards) -> bool:
-    """Whether *deviation* may not be the deviation to twelve digits."""
+    """Return whether *deviation* may not be the deviation to twelve digits."""
     # Equal values deviate by exactly 0, but rounding may say otherwise.
     if guards.values < 2 or guards.low == guards.high:
         return bool(deviation)
@@ -106,7 +106,7 @@ def deviation_is_doubtful(deviation: float | None, guards: GroupGuards) -> bool:
 
 
 def median_is_doubtful(median_value: float | None, guards: GroupGuards) -> bool:
-    """Whether *median_value* may not be the median to twelve digits."""
+    """Return whether *median_value* may not be the median to twelve digits."""
     if median_value is None or not guards.greatest < HUGE or 0 < abs(median_value) < 1 / HUGE:
         return True
     return guards.low < 0 < guards.high and abs(median_value) * CANCELLED < guards.greatest
@@ -127,7 +127,7 @@ DOUBT_RULES: dict[str, DoubtRule] = {
 
 
 def doubt_rule(kind: str, dialect: Dialect) -> DoubtRule | None:
-    """The rule for an aggregate; None where the database is always right."""
+    """Return the rule for an aggregate; None where the database is always right."""
     if kind not in _AGGREGATE_SQL[dialect]:
         # SQLite calls the definition itself; what PostgreSQL says is near enough to sort by.
         return (
@@ -150,7 +150,7 @@ def _compensated() -> bool:
 
 
 def guard_items(heads: Iterable[SelectItem]) -> list[SelectItem]:
-    """The columns selected in addition to the *heads*, each once."""
+    """Return the columns selected in addition to the *heads*, each once."""
     guards = {guard.name: guard for head in heads if head.check for guard in head.check.guards}
     return list(guards.values())
 
@@ -162,7 +162,7 @@ def recompute_doubtful(
     heads: Sequence[SelectItem],
     keys: int,
 ) -> tuple[list[tuple[Any, ...]], bool]:
-    """*rows* with what was doubtful computed anew, without guards; and whether anything was.
+    """Return *rows* with what was doubtful computed anew, without guards; and whether anything was.
 
     A row is a value for each of the *heads*, the first *keys* of which make the group, and then
     one for each of their guards.
@@ -198,7 +198,7 @@ def _values(
     heads: Sequence[SelectItem],
     numbers_by_key: dict[Any, int],
 ) -> dict[int, list[float]]:
-    """The values behind the rows of these keys."""
+    """Return the values behind the rows of these keys."""
     # Read from the same snapshot as the aggregate, so both speak of the same rows.
     values_by_number: dict[int, list[float]] = {number: [] for number in numbers_by_key.values()}
     for *key, cell in reader.each(statement.select(heads)):
@@ -237,7 +237,7 @@ def check_aggregate(name: str) -> None:
 
 
 def exact_aggregate(kind: Aggregate) -> Callable[[Sequence[Any]], Any]:
-    """The one definition of an aggregate: what computes it of the values themselves."""
+    """Return the one definition of an aggregate: what computes it of the values themselves."""
     share = aggregates.quantile_share(kind)
     if share is not None:
         return lambda values: aggregates.quantile(values, share)
@@ -278,13 +278,13 @@ _GUARDS = ("count", "min", "max", "size")
 
 
 def _student_sql(count: str) -> str:
-    """The quantile of Student's distribution for so many values, as SQL: exact up to 30."""
+    """Return the quantile of Student's distribution for so many values, as SQL: exact up to 30."""
     quantiles = ", ".join(f"{statistics.student(0.975, freedom):.6g}" for freedom in range(1, 30))
     return f"(ARRAY[{quantiles}, 1.96])[greatest(least({count} - 1, 30), 1)]"
 
 
 def _defined_sql(kind: str, dialect: Dialect) -> str:
-    """How a database says one of the defined aggregates, or a quantile."""
+    """Return how a database says one of the defined aggregates, or a quantile."""
     share = aggregates.quantile_share(kind)
     if dialect == "sqlite":
         if share is not None:
@@ -311,7 +311,7 @@ def _defined_sql(kind: str, dialect: Dialect) -> str:
 
 
 def aggregate_item(kind: Aggregate, column: StudyColumn, dialect: Dialect) -> SelectItem:
-    """The column of an answer that holds an aggregate; NULL and NaN do not count."""
+    """Return the column of an answer that holds an aggregate; NULL and NaN do not count."""
     keeps = kind in ("min", "max") and column.type == "int"
     type_: Type = "int" if keeps or kind == "count" else "real"
     fragment = _database_item(kind, column, dialect).fragment.typed(type_)
@@ -329,14 +329,14 @@ def aggregate_item(kind: Aggregate, column: StudyColumn, dialect: Dialect) -> Se
 
 
 def aggregate_unit(kind: Aggregate, unit: str) -> str:
-    """The unit of an aggregate of values in this *unit*."""
+    """Return the unit of an aggregate of values in this *unit*."""
     if kind == "count":
         return ""
     return f"({unit})²" if kind == "var" and unit else unit
 
 
 def _database_item(kind: str, column: StudyColumn, dialect: Dialect) -> SelectItem:
-    """An aggregate as the database computes it, and of parts of the rows."""
+    """Return an aggregate as the database computes it, and of parts of the rows."""
     needed, merge = _PARTS.get(kind, ((), None))
     fragment = column.fragment(dialect)
     has_digits = kind in ("min", "max") and dialect == "postgresql" and column.type == "real"
@@ -358,7 +358,7 @@ def _check(kind: Aggregate, column: StudyColumn, dialect: Dialect) -> AggregateC
 
 
 def row_count_item(title: str) -> SelectItem:
-    """The column that counts the experiments of a group."""
+    """Return the column that counts the experiments of a group."""
     count = Fragment(("count(*)",), "int")
     return SelectItem(title, count, parts=(count,), merge=sum, compute=len, aggregate="rows")
 
@@ -368,7 +368,7 @@ def _there(values: Iterable[Any]) -> list[Any]:
 
 
 def _total(sums: Sequence[Any], counts: Sequence[int]) -> float | None:
-    """The sum of sums; NULL where nothing is counted, or infinities of both signs are."""
+    """Return the sum of sums; NULL where nothing is counted, or infinities of both signs are."""
     measured = [sum_ for sum_, count in zip(sums, counts, strict=True) if count]
     return aggregates.total(measured) if measured and None not in measured else None
 
@@ -465,7 +465,7 @@ def select_groups(
     order: Sequence[tuple[SelectItem, bool]] = (),
     most: int | None = None,
 ) -> list[tuple[Any, ...]]:
-    """The *heads* for each combination of the first *keys* of them, in that *order*.
+    """Return the *heads* for each combination of the first *keys* of them, in that *order*.
 
     Rows that are equal in it stand in the order of their keys. Where there are more than *most*
     combinations, some of them, but more than so many.
@@ -505,7 +505,7 @@ def total_order(
 def _in_columns(
     reader: SnapshotReader, statement: StudySelect, heads: Sequence[SelectItem], keys: int
 ) -> list[tuple[Any, ...]]:
-    """The *heads*, of which there are too many for one answer."""
+    """Return the *heads*, of which there are too many for one answer."""
     # Too many keys for GROUP BY: the rows are read and grouped in Python.
     if keys > WIDTH // 2:
         return group_in_python(reader, statement, heads, keys)
@@ -572,7 +572,7 @@ def _bound(number: int) -> Fragment:
 
 
 def _merged(heads: Sequence[SelectItem], answers: Sequence[tuple[Any, ...]]) -> list[Any]:
-    """Each head's value, of what all parts answered for one group."""
+    """Return each head's value, of what all parts answered for one group."""
     columns = list(zip(*answers, strict=True))
     merged, place = [], 0
     for head in heads:
@@ -588,7 +588,7 @@ def ordered_rows(
     heads: Sequence[SelectItem],
     order: Sequence[tuple[SelectItem, bool]],
 ) -> list[tuple[Any, ...]]:
-    """The rows as `StudySelect` has them ordered: what is NULL or NaN comes last."""
+    """Return the rows as `StudySelect` has them ordered: what is NULL or NaN comes last."""
     places = {head.name: at for at, head in enumerate(heads)}
     ordered = list(rows)
     for head, falling in reversed(order):
@@ -625,7 +625,7 @@ class Origins:
         return (*(["machine"] if self.machines else ()), *(["round"] if self.rounds else ()))
 
     def attrs(self) -> dict[Hashable, Any]:
-        """The same as a table of pandas carries it."""
+        """Return the same as a table of pandas carries it."""
         return {"machines": dict(self.machines), "rounds": dict(self.rounds)}
 
     @staticmethod

@@ -130,7 +130,7 @@ class SnapshotReader:
 
 
 def connections_of(repository: Repository) -> Connections:
-    """The connections of *repository*; InputError if that keeps its rows in no database."""
+    """Return the connections of *repository*; InputError if that keeps its rows in no database."""
     connections: Connections | None = getattr(repository, "connections", None)
     if connections is None:
         raise InputError(
@@ -208,7 +208,7 @@ def _of_round(choice: RowChoice, number: int) -> bool:
 
 
 def _machine(reader: SnapshotReader, text: str, numbers: set[int]) -> int:
-    """The number of the kind of machine that *text* means, among those with results."""
+    """Return the number of the kind of machine that *text* means, among those with results."""
     listed = ", ".join(map(str, sorted(numbers))) or "0"
     machines = reader.fetch(f"SELECT id, label FROM machines WHERE id IN ({listed})")  # noqa: S608 - numbers
     labels = {codec.unescape(label): int(number) for number, label in machines}
@@ -329,11 +329,11 @@ class StudyColumn:
         return self.type in ("int", "real")
 
     def sql(self) -> str:
-        """The column in a statement."""
+        """Return the column in a statement."""
         return f"{ROW}.{quote_name(self.view)}"
 
     def fragment(self, dialect: Dialect) -> Fragment:
-        """The column in a computation."""
+        """Return the column in a computation."""
         if self.role == "metric" and not self.forms:
             return Fragment(("NULL",), self.type, short=True)
         fragment = DIALECTS[dialect].column(self.sql(), self.type)
@@ -341,7 +341,7 @@ class StudyColumn:
         return fragment if is_exact else replace(fragment, digits=self.digits(dialect))
 
     def digits(self, dialect: Dialect) -> Fragment:
-        """The digits of its integers beyond 63 bits, as text; NULL for other values."""
+        """Return the digits of its integers beyond 63 bits, as text; NULL for other values."""
         key = literal(codec.remark_key(self.role, self.name), dialect)
         return Fragment((DIGITS[dialect].replace("{key}", key),), "str", short=True)
 
@@ -353,7 +353,7 @@ class StudyColumn:
         return sql("coalesce({}, {})", self.digits(dialect), verbatim(plain))
 
     def value(self, stored: Any) -> Any:
-        """A value that the database gave, as it was recorded.
+        """Return a value that the database gave, as it was recorded.
 
         RecordError for a text that is no number: SQLite keeps any text in any column.
         """
@@ -423,7 +423,7 @@ class Catalog:
         return tuple(c for c in self.columns.values() if c.role == "metric")
 
     def column(self, column: str) -> StudyColumn:
-        """The column of that name; NotFoundError with the nearest ones."""
+        """Return the column of that name; NotFoundError with the nearest ones."""
         if column not in self.columns:
             raise NotFoundError(
                 f"study {self.study!r} has no column {column!r}",
@@ -435,7 +435,7 @@ class Catalog:
 def read_catalog(
     reader: SnapshotReader, study: str, choice: RowChoice = NEWEST, names: Collection[str] = ()
 ) -> Catalog:
-    """The catalog of *study*; NotFoundError with the nearest names if there is none.
+    """Return the catalog of *study*; NotFoundError with the nearest names if there is none.
 
     It sees the results of *choice*; of every round, where the newest are meant and *names*, the
     columns that are asked for, have the round.
@@ -495,7 +495,7 @@ def key_names(catalog: Catalog) -> tuple[str, str, str]:
 def _columns(
     fields: Iterable[StoredField],
 ) -> tuple[dict[str, StudyColumn], dict[str, StudyColumn]]:
-    """The fields in their order, and the facts that every study has."""
+    """Return the fields in their order, and the facts that every study has."""
     columns: dict[str, StudyColumn] = {}
     for stored in sorted(fields, key=lambda stored_field: stored_field.number):
         field, forms = stored.field, stored.forms

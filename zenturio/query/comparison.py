@@ -225,7 +225,7 @@ class Comparison:
         return abs(math.log(pair.second / pair.first / pair.value)) > half
 
     def result(self) -> ResultTable:
-        """The comparison as a table; the summary stands before the notes."""
+        """Return the comparison as a table; the summary stands before the notes."""
         first, second = self.names
         noun = "ratio" if self.is_ratio else "difference"
         columns = (*self.on, first, second, noun, "low", "high", "blocks", "repeats", "verdict")
@@ -582,7 +582,7 @@ class _Judge:
     def overall(
         self, pairs: Sequence[VersionPair], blocks: Sequence[BlockPairs], alpha: float
     ) -> VersionPair:
-        """The mean over points in each block that has all of them.
+        """Return the mean over points in each block that has all of them.
 
         Each is symmetric about the mean effect if those of all points are, so the test stays exact.
         """
@@ -671,7 +671,7 @@ def _shared(first: RunColumns, second: RunColumns) -> tuple[str, ...]:
 def _version_parameters(
     first: RunColumns, second: RunColumns, shared: Sequence[str]
 ) -> Mapping[str, tuple[Any, Any]]:
-    """The parameters that tell two parts of one study apart, with the value of each part."""
+    """Return the parameters that tell two parts of one study apart, with the value of each part."""
     if first.attrs.get("study") != second.attrs.get("study"):
         return {}
     values = {name: tuple(_distinct(side, name) for side in (first, second)) for name in shared}

@@ -113,7 +113,7 @@ class CopiedTable:
         return None if self._mask is None else np.flatnonzero(self._mask)
 
     def _conditions(self) -> Iterator[Condition]:
-        """Which rows meet each condition; nothing for one that all meet."""
+        """Yield which rows meet each condition; nothing for one that all meet."""
         rows, copy = self._catalog.rows, self._copy
         if rows.round == "newest":
             yield from self._equal("newest", {1})
@@ -171,16 +171,16 @@ class CopiedTable:
         return self._take(self._copy.column("number").data).astype(np.int64, copy=False)
 
     def reals(self, column: StudyColumn) -> Array:
-        """The values of a column in each row, NaN where there is none."""
+        """Return the values of a column in each row, NaN where there is none."""
         return self._take(self._column(column).reals())
 
     def cells(self, column: StudyColumn) -> tuple[Array, list[Any]]:
-        """A code for the value of a column in each row, and the values."""
+        """Return a code for the value of a column in each row, and the values."""
         codes, values = self._column(column).codes()
         return self._take(codes), values
 
     def ids(self, fact: Literal["machine", "host"]) -> tuple[Array, list[Any]]:
-        """A code for the machine or host of each row, and their numbers in the database."""
+        """Return a code for the machine or host of each row, and their numbers in the database."""
         codes, values = self._copy.column(fact).codes()
         return self._take(codes), values
 
@@ -202,7 +202,7 @@ class CopiedTable:
         return numbers, nulls if nulls.any() else None
 
     def varies(self, column: StudyColumn) -> bool:
-        """Whether a column has several values, NULL being one."""
+        """Return whether a column has several values, NULL being one."""
         codes, _ = self._column(column).codes()
         first = 0 if self._mask is None else int(self._mask.argmax())
         return self._any(codes != codes[first]) if len(codes) else False
@@ -220,7 +220,7 @@ class CopiedTable:
         return [values[code] for code in np.flatnonzero(rows).tolist()]
 
     def _any(self, rows: Array) -> bool:
-        """Whether any of *rows* takes part."""
+        """Return whether any of *rows* takes part."""
         return bool(rows.any() if self._mask is None else (rows & self._mask).any())
 
     @property
@@ -251,7 +251,7 @@ class CopiedTable:
         return np.lexsort((repeats, places))  # of equal ones the lower number stays first
 
     def numbers(self, order: Sequence[tuple[StudyColumn, bool]], limit: int | None) -> Array:
-        """The numbers of the rows in an order, behind which that of the space comes."""
+        """Return the numbers of the rows in an order, behind which that of the space comes."""
         if limit is not None and len(order) <= 1:
             return self.page(order, limit).numbers
         rows = self.in_space
@@ -268,7 +268,7 @@ class CopiedTable:
         *,
         is_backwards: bool = False,
     ) -> CopiedPage:
-        """The first *limit* rows by one column at most, and then by the order of the space.
+        """Return the first *limit* rows by one column at most, and then by the order of the space.
 
         Those behind the row of number *at*; *is_backwards*: the last ones, before it. All rows are
         looked at once, and those sorted that may be among the first. NotInCopyError if *at* is no
@@ -335,7 +335,7 @@ class CopiedTable:
         return lambda part: table[codes[part]]
 
     def groups(self, heads: Sequence[SelectItem], keys: int) -> list[tuple[Any, ...]]:
-        """The *heads* for each combination of the first *keys* of them, in any order."""
+        """Return the *heads* for each combination of the first *keys* of them, in any order."""
         columns = [self._measured(head) for head in heads[:keys]]
         coded = [self._column(column).codes() for column in columns]
         groups = RowGroups(

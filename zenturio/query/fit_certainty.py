@@ -52,7 +52,7 @@ def chance_of_constant(
 
 
 def _reordered(data: FitPoints, order: np.ndarray) -> FitPoints:
-    """The same values, with their weights, at the points in another order."""
+    """Return the same values, with their weights, at the points in another order."""
     return replace(data, y=data.y[order], counts=data.counts[order])
 
 

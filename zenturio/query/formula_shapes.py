@@ -27,7 +27,7 @@ class Factor:
     natural: bool = False
 
     def values(self, columns: Columns) -> np.ndarray:
-        """The factor on each row; NaN or infinite where it is not defined."""
+        """Return the factor on each row; NaN or infinite where it is not defined."""
         x = columns[self.name]
         with np.errstate(all="ignore"):
             values = x ** float(self.power) if self.power else np.ones(len(x))
@@ -56,7 +56,7 @@ Term = tuple[Factor, ...]
 
 
 def term_values(term: Term, columns: Columns, length: int) -> np.ndarray:
-    """The product on each row."""
+    """Return the product on each row."""
     product = np.ones(length)
     for factor in term:
         product = product * factor.values(columns)
@@ -64,7 +64,7 @@ def term_values(term: Term, columns: Columns, length: int) -> np.ndarray:
 
 
 def term_formula(term: Term) -> str:
-    """The product in the expression language; empty for the constant."""
+    """Return the product in the expression language; empty for the constant."""
     return " * ".join(factor.formula for factor in term)
 
 
@@ -92,7 +92,7 @@ EXPONENTS = _exponents()
 
 
 def factors_of(name: str) -> tuple[Factor, ...]:
-    """Every factor that *name* can have in a performance model."""
+    """Return every factor that *name* can have in a performance model."""
     return tuple(Factor(name, power, logs) for power, logs in EXPONENTS)
 
 
@@ -119,12 +119,12 @@ class FormulaShape(Protocol):
         ...
 
     def slopes(self, columns: Columns, coefficients: np.ndarray) -> np.ndarray:
-        """The derivatives by the coefficients, a column for each."""
+        """Return the derivatives by the coefficients, a column for each."""
         ...
 
     def values(self, columns: Columns, coefficients: np.ndarray) -> np.ndarray: ...
     def scaled(self, coefficients: np.ndarray, factor: float) -> np.ndarray:
-        """The coefficients whose values are *factor* times as large."""
+        """Return the coefficients whose values are *factor* times as large."""
         ...
 
     def formula(self, coefficients: Sequence[str]) -> str: ...
@@ -387,7 +387,7 @@ def _left(matrix: np.ndarray, table: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def _defined(data: FitPoints, name: str) -> list[Factor]:
-    """The factors of *name* that have a value on every row and tell rows apart."""
+    """Return the factors of *name* that have a value on every row and tell rows apart."""
     x = {name: data.columns[name]}
     valued = ((block, block.values(x)) for block in factors_of(name))
     return [b for b, values in valued if np.isfinite(values).all() and np.ptp(values) > 0]

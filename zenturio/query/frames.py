@@ -173,7 +173,7 @@ def _copied_series(
 def _copied_values(
     table: CopiedTable, column: StudyColumn, rows: np.ndarray[Any, Any]
 ) -> pd.Series[Any]:
-    """The values of a column, as `column_series` has them."""
+    """Return the values of a column, as `column_series` has them."""
     if column.type == "real":
         return pd.Series(table.reals(column)[rows])
     if column.type == "int":
@@ -207,7 +207,7 @@ def _numbers_before(reader: SnapshotReader, catalog: Catalog, end: str) -> list[
 
 
 def column_series(column: StudyColumn, values: Sequence[Any]) -> pd.Series[Any]:
-    """The values in the narrowest type that holds them all, NULL included."""
+    """Return the values in the narrowest type that holds them all, NULL included."""
     if column.type is None:
         return pd.Series(list(values), dtype=object)
     plain, nullable = _DTYPES[column.type]
@@ -339,7 +339,7 @@ def varying_parameters(
     outside: bool = False,
     rows: RowChoice = NEWEST,
 ) -> list[str]:
-    """The parameters that have several values among the experiments that succeeded."""
+    """Return the parameters that have several values among the experiments that succeeded."""
     query = TableQuery(study, where, rows=rows, succeeded=True, outside=outside)
     with open_table(repository, query) as answers:
         return list(_varying(answers, answers.catalog.parameters, answers.statement))
@@ -357,7 +357,7 @@ def _check(column: StudyColumn, kind: Aggregate, study: str) -> None:
 
 
 def _counted(reader: SnapshotReader, columns: Sequence[StudyColumn]) -> Fragment:
-    """The condition that rows have a number wherever a place on an axis needs one."""
+    """Return the condition that rows have a number wherever a place on an axis needs one."""
     condition = EMPTY_FRAGMENT
     for column in dict.fromkeys(columns):
         value = column.fragment(reader.dialect)
@@ -399,7 +399,7 @@ def _heads(
 
 
 def _earliest(indices: Sequence[Any]) -> Any:
-    """The least of indices, some of which are too large to be more than texts."""
+    """Return the least of indices, some of which are too large to be more than texts."""
     return min(indices, key=lambda index: (len(str(index)), str(index)))
 
 
@@ -409,7 +409,7 @@ def _varying(
     statement: StudySelect,
     finite: Sequence[StudyColumn] = (),
 ) -> tuple[str, ...]:
-    """Those of *columns* that have several values among the rows of *statement*."""
+    """Return those of *columns* that have several values among the rows of *statement*."""
     columns = list(columns)
     with suppress(NotInCopyError):
         if table := answers.copied(finite):
@@ -418,7 +418,7 @@ def _varying(
 
 
 def _varies(reader: SnapshotReader, statement: StudySelect, column: StudyColumn) -> bool:
-    """Whether some row differs from the first: the database stops at that one."""
+    """Return whether some row differs from the first: the database stops at that one."""
     # <> would be NULL beside a NULL, and a parameter that is inactive somewhere varies, too.
     differs = {"sqlite": "IS NOT", "postgresql": "IS DISTINCT FROM"}[reader.dialect]
     head = SelectItem.key(column, reader.dialect)

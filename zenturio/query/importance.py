@@ -56,7 +56,7 @@ def level_codes(column: pd.Series[Any]) -> LevelCodes:
 
 
 def combine_codes(codes: Sequence[Ints]) -> Ints:
-    """A number for each combination that there is, from 0, without gaps."""
+    """Return a number for each combination that there is, from 0, without gaps."""
     combined = codes[0]
     for column in codes[1:]:
         combined = combined * (int(column.max()) + 1) + column
@@ -78,7 +78,7 @@ def _grouped(exact: Ints, values: Sequence[Any]) -> LevelCodes:
 
 
 def _frequent(exact: Ints, values: Sequence[Any]) -> LevelCodes:
-    """The most frequent texts, and all others together."""
+    """Return the most frequent texts, and all others together."""
     counts = np.bincount(exact, minlength=len(values) + 1)[: len(values)]
     frequent = np.sort(np.argsort(-counts, kind="stable")[: MOST_TEXTS - 1])
     group = np.full(len(values) + 1, len(frequent), dtype=np.int64)
@@ -194,7 +194,7 @@ class Importances:
         return tuple(notes)
 
     def result(self) -> ResultTable:
-        """The shares as a table."""
+        """Return the shares as a table."""
         columns = ("parameter", "share", "total", "chance", "worst to best", "matters")
         rows = tuple(
             (
@@ -211,7 +211,7 @@ class Importances:
 
 
 def importances(frame: pd.DataFrame, metric: str, parameters: Sequence[str] = ()) -> Importances:
-    """How much of the variance of *metric* goes with each of the *parameters* of *frame*.
+    """Return how much of the variance of *metric* goes with each of the *parameters* of *frame*.
 
     Without *parameters*, all that the frame of a study names. An additive model is fitted by least
     squares, with a term for each value; of numbers with many values, for each of ten groups of
@@ -253,7 +253,7 @@ class _Shares:
         self._noise = _within(self._y, point)
 
     def all(self, same: tuple[str, ...]) -> Importances:
-        """All of them, the most important first."""
+        """Return all of them, the most important first."""
         shares = [self._importance(at, name) for at, name in enumerate(self._codes)]
         noise = self._share(self._noise) if self._freedom else None
         unexplained = max(0.0, 1 - sum(importance.share for importance in shares) - (noise or 0.0))
@@ -308,7 +308,7 @@ class _Shares:
         return Importance(name, share, total, chance, tuple(levels))
 
     def _whole(self, name: str) -> tuple[float, float] | None:
-        """The share of a parameter with its interactions, and how likely it is by chance."""
+        """Return the share of a parameter with its interactions, and how likely it is by chance."""
         columns = [column.exact for other, column in self._codes.items() if other != name]
         background = combine_codes(columns) if columns else np.zeros(len(self._y), dtype=np.int64)
         groups = int(background.max()) + 1
@@ -322,7 +322,7 @@ class _Shares:
         return self._share(squares), chance
 
     def _chance(self, squares: float, codes: LevelCodes) -> float:
-        """How likely main effects of these *squares* are where there are none."""
+        """Return how likely main effects of these *squares* are where there are none."""
         freedom = len(codes.labels) - 1
         error, freedom_left = self._noise, self._freedom
         if not freedom_left:  # nothing was repeated: what the additive model misses is noise
@@ -356,7 +356,7 @@ class _Additive:
         self._terms, self.explained, self.freedom = _solved(self._normal, self._right)
 
     def terms(self, at: int) -> Floats:
-        """The terms of one parameter, whose mean over all rows is 0."""
+        """Return the terms of one parameter, whose mean over all rows is 0."""
         terms = self._terms[self._spans[at]]
         centred: Floats = terms - np.average(terms, weights=self._counts[at])
         return centred
@@ -371,7 +371,7 @@ class _Additive:
 
 
 def _solved(normal: Floats, right: Floats) -> tuple[Floats, float, int]:
-    """The shortest solution, the sum of squares that it explains, and its freedom.
+    """Return the shortest solution, the sum of squares that it explains, and its freedom.
 
     The terms of all parameters but one are known up to a constant, so *normal* is singular.
     """
@@ -380,7 +380,7 @@ def _solved(normal: Floats, right: Floats) -> tuple[Floats, float, int]:
 
 
 def _within(y: Floats, group: Ints) -> float:
-    """The sum of squares of *y* about the mean of each group."""
+    """Return the sum of squares of *y* about the mean of each group."""
     means = np.bincount(group, y) / np.bincount(group)
     off = y - means[group]
     return float(off @ off)
@@ -438,7 +438,7 @@ class Recommendation:
         return min((self.best, *self.alike), key=lambda setting: tuple(setting.costs.values()))
 
     def result(self, limit: int | None = None) -> ResultTable:
-        """The settings as a table."""
+        """Return the settings as a table."""
         names = tuple(self.best.values)
         columns = (*names, self.metric, "low", "high", *self.costs, "repeats", "as good")
         rows = tuple(
@@ -464,7 +464,7 @@ def recommend(
     minimize: bool = False,
     confidence: float = CONFIDENCE,
 ) -> Recommendation:
-    """The settings in *frame* by the mean of *metric* over their repeats, then by *costs*.
+    """Return the settings in *frame* by the mean of *metric* over their repeats, then by *costs*.
 
     Each other one is held against the best by Welch's test, at a level that all of these tests
     keep together (Bonferroni): with *confidence*, the one that is truly best is not among those
@@ -503,7 +503,7 @@ def recommend(
 def _alike(
     behind: np.ndarray, error: np.ndarray, count: np.ndarray, best: int, confidence: float
 ) -> np.ndarray:
-    """Which settings are not behind the best by more than their repeats explain.
+    """Return which settings are not behind the best by more than their repeats explain.
 
     B. L. Welch: The generalization of Student's problem, Biometrika 34 (1947), with the degrees of
     freedom of F. E. Satterthwaite (1946), corrected for the number of settings (Bonferroni).

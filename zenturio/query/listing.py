@@ -105,11 +105,11 @@ class Listing:
         self.repeated = table.has_repeats
 
     def first(self, count: int) -> list[ExperimentRow]:
-        """The first rows."""
+        """Return the first rows."""
         return self.those(self.numbers(count))
 
     def behind(self, number: int, count: int) -> list[ExperimentRow]:
-        """Those behind an experiment, in the order of the space."""
+        """Return those behind an experiment, in the order of the space."""
         return self._rows(self._beyond(">", number), self._table.keys, count)
 
     def before(self, number: int | None, count: int) -> list[ExperimentRow]:
@@ -119,7 +119,7 @@ class Listing:
         return self._rows(condition, [sql("{} DESC", key) for key in self._table.keys], count)[::-1]
 
     def rank(self, number: int) -> int:
-        """How many stand before an experiment, in the order of the space."""
+        """Return how many stand before an experiment, in the order of the space."""
         before = self._beyond("<", number)
         ((count,),) = self._reader.rows(
             sql("SELECT count(*) {} WHERE {}", self._table.source(), before)
@@ -127,7 +127,7 @@ class Listing:
         return int(count)
 
     def those(self, numbers: Iterable[int]) -> list[ExperimentRow]:
-        """The experiments of these numbers, in their order."""
+        """Return the experiments of these numbers, in their order."""
         ordered = list(map(int, numbers))
         marks = join_fragments(", ", (Fragment((BoundValue(number),)) for number in ordered))
         among = sql("{} IN ({})", self._table.keys[2], marks)
@@ -170,7 +170,7 @@ class Listing:
         return condition
 
     def causes_sql(self, most: int) -> str:
-        """The same query as SQL over the study's view."""
+        """Return the same query as SQL over the study's view."""
         return self._causes(most, self._view(), self._is_failed()).plain(self._reader.dialect)
 
     def _causes(self, most: int, source: Fragment, failed: Fragment, *also: Fragment) -> Fragment:
@@ -212,7 +212,7 @@ class Listing:
         return ColumnRange(column, None, column.value(low), column.value(high))
 
     def _copied_values(self, column: StudyColumn) -> list[Any] | None:
-        """All values of a column, by the columnar copy; None where it cannot tell."""
+        """Return all values of a column, by the columnar copy; None where it cannot tell."""
         if self.query.where or self.query.states:  # which are not asked about here
             return None
         with suppress(NotInCopyError):
@@ -221,11 +221,11 @@ class Listing:
         return None
 
     def taken_sql(self, column: StudyColumn, most: int) -> str:
-        """The same for somebody who asks the study's view."""
+        """Return the same for somebody who asks the study's view."""
         return _distinct(verbatim(column.sql()), most, self._view()).plain(self._reader.dialect)
 
     def sql(self, count: int | None = None) -> str:
-        """The query as SQL over the study's view."""
+        """Return the query as SQL over the study's view."""
         facts = self.catalog.facts
         return self._table.text([facts["digest"], facts["status"], *self.columns], count)
 
@@ -241,7 +241,7 @@ class Listing:
         return sql(f"({{}}) {sign} ({{}})", join_fragments(", ", self._table.keys), anchor)
 
     def _view(self) -> Fragment:
-        """The same rows as they have a name in the database."""
+        """Return the same rows as they have a name in the database."""
         return verbatim(f"FROM {quote_name(self.catalog.view_all)} AS {ROW}")
 
     def _rows(
@@ -265,7 +265,7 @@ class Listing:
         order: Iterable[Fragment],
         count: int,
     ) -> list[tuple[Any, ...]]:
-        """The number of each row, and what stands in *columns*."""
+        """Return the number of each row, and what stands in *columns*."""
         heads = [self._table.keys[2], *(verbatim(column.sql()) for column in columns)]
         by = join_fragments(", ", order)
         statement = sql(

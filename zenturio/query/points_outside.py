@@ -22,7 +22,7 @@ from zenturio.space import Continuous, Dependent, Space
 
 
 def present_spaces(definition: StudyDefinition, *, archived: bool) -> list[Space]:
-    """The present space, and that of the last run where it had a ``--set``; none if unknown.
+    """Return the present space, and that of the last run where it had a ``--set``; none if unknown.
 
     It is unknown of a study of versions, too: no file declares the parameter that tells them apart.
     """
@@ -49,7 +49,7 @@ MOST_DECLARED = 10_000
 
 
 def declared_ranks(space: Space | None, names: Collection[str]) -> dict[str, dict[Value, int]]:
-    """The places of values in the sets of these parameters, where the sets can be listed."""
+    """Return the places of values in the sets of these parameters, where the sets can be listed."""
     ranks = {}
     for parameter in space.parameters if space else ():
         domain = parameter.domain if parameter.name in names else None

@@ -35,7 +35,7 @@ def digests_outside(repository: Repository, study: str) -> frozenset[str]:
 
 
 def left_out_notes(count: int) -> tuple[str, ...]:
-    """The note on experiments that a result leaves out."""
+    """Return the note on experiments that a result leaves out."""
     if not count:
         return ()
     was, points = ("is", "its point") if count == 1 else ("are", "their points")

@@ -61,7 +61,7 @@ def collect_rows(rows: Iterable[tuple[Any, ...]], limits: QueryLimits) -> list[t
 
 
 def _plain(value: Any) -> Any:
-    """A value that can be shown and written as JSON: bytes as digits, dates as text."""
+    """Return a value that can be shown and written as JSON: bytes as digits, dates as text."""
     match value:
         case None | bool() | int() | float() | str():
             return value
@@ -108,7 +108,7 @@ REFUSED_FUNCTIONS = frozenset({"load_extension", "fts3_tokenizer", "readfile", "
 def run_in_sqlite(
     path: str, text: str, limits: QueryLimits
 ) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """The names of the answer's columns, and its rows up to one more than the limit."""
+    """Return the names of the answer's columns, and its rows up to one more than the limit."""
     sqlite = sqlite_module()
     uri = read_only_uri(Path(path)) or f"{Path(path).as_uri()}?mode=ro"
     try:
@@ -206,7 +206,7 @@ The role is denied most of them anyway; large objects and locks are anybody's.
 def run_in_postgresql(
     connection: Any, user_text: str, text: str, limits: QueryLimits
 ) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """The names of the answer's columns, and its rows up to one more than the limit.
+    """Return the names of the answer's columns, and its rows up to one more than the limit.
 
     *text* is *user_text* behind what the views are that it names. *connection* has the login of a
     reader, and is closed.
@@ -320,7 +320,7 @@ def _table(name: str, path: Path) -> str:
 
 
 def _read(path: Path) -> list[list[str]]:
-    """All rows that are not empty."""
+    """Return all rows that are not empty."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             rows = [row for row in csv.reader(file) if row]
@@ -332,7 +332,7 @@ def _read(path: Path) -> list[list[str]]:
 
 
 def _literals(cells: Sequence[str]) -> list[str]:
-    """A column as SQL writes it."""
+    """Return a column as SQL writes it."""
     filled = [cell for cell in cells if cell]
     for form in (_WHOLE, _NUMBER):
         if filled and all(form.fullmatch(cell) for cell in filled):
@@ -360,7 +360,7 @@ _NO_TABLE = re.compile(
 
 
 def with_names_in_backticks(text: str) -> str:
-    """*text* for SQLite, where a name in double quotes that nothing has is taken for a text.
+    """Return *text* for SQLite, where a name in double quotes that nothing has is taken for a text.
 
     In backticks it is an error. Nothing else in *text* is touched.
     """
@@ -381,7 +381,7 @@ def written_head(head: str, text: str) -> str:
 
 
 def with_name_hint(error: InputError, repository: Repository, text: str) -> InputError:
-    """*error* with a hint, where it is about a column or a table that there is not."""
+    """Return *error* with a hint, where it is about a column or a table that there is not."""
     (diagnostic, *_) = error.diagnostics
     for pattern, hint_of in ((_NO_COLUMN, _column_hint), (_NO_TABLE, _table_hint)):
         if match := pattern.search(diagnostic.message):
@@ -427,7 +427,7 @@ DEFAULT_LIMITS = QueryLimits()
 
 
 def raw(repository: Repository, text: str, limits: QueryLimits = DEFAULT_LIMITS) -> ResultTable:
-    """The answer to *text*, one SELECT.
+    """Return the answer to *text*, one SELECT.
 
     InputError with the database's words if it is wrong, SafetyError if it is denied or too much.
     """

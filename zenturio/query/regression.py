@@ -67,7 +67,7 @@ class FitRows:
 
 
 def fit_rows(columns: Mapping[str, Any], y: str, x: Sequence[str]) -> FitRows:
-    """The rows that count; InputError if there are too few for a regression."""
+    """Return the rows that count; InputError if there are too few for a regression."""
     require_columns(columns, (y, *x))
     table = {name: real_column(columns, name) for name in dict.fromkeys((*x, y))}
     used = used_rows(table, y, x)
@@ -98,7 +98,7 @@ def require_columns(columns: Mapping[str, Any], names: Iterable[str]) -> None:
 
 
 def real_column(columns: Mapping[str, Any], name: str) -> np.ndarray:
-    """The column as real numbers, NaN where there is none; InputError if it holds text."""
+    """Return the column as real numbers, NaN where there is none; InputError if it holds text."""
     column = columns[name]
     try:
         if hasattr(column, "to_numpy"):
@@ -158,7 +158,7 @@ class Model:
     """Of each coefficient, about 95%; narrower than they should be, for the shape was chosen."""
 
     def predict(self, columns: Mapping[str, Any]) -> np.ndarray:
-        """The formula's value on each row; NaN where it has none."""
+        """Return the formula's value on each row; NaN where it has none."""
         x = {name: np.asarray(column, dtype=float) for name, column in columns.items()
              if name in self.x}  # fmt: skip
         if not self.x:
@@ -190,7 +190,7 @@ def fit(
     kinds: Iterable[Kind] = KINDS,
     noise: Noise | None = None,
 ) -> Model:
-    """The model that foretells *y* best from the columns *x*; the simplest of equals.
+    """Return the model that foretells *y* best from the columns *x*; the simplest of equals.
 
     Deviations weigh the same everywhere, or in proportion to y (*noise*): as the repeats say, or
     without repeats as fits better.
@@ -225,7 +225,7 @@ def fits(
 def fit_each(
     columns: Mapping[str, Any], y: str, x: Sequence[str], by: Sequence[str], **options: Any
 ) -> dict[tuple[Any, ...], Model]:
-    """A model for each combination of values in the columns *by*, in their order."""
+    """Return a model for each combination of values in the columns *by*, in their order."""
     require_columns(columns, (y, *x, *by))
     rows: dict[tuple[Any, ...], list[int]] = {}
     for row, key in enumerate(zip(*(list(columns[name]) for name in by), strict=True)):
@@ -299,7 +299,7 @@ class _Try:
     left_out: np.ndarray
 
     def price(self) -> float:
-        """How much it misses, with what its size and the luck of being picked are worth.
+        """Return how much it misses, with what its size and the luck of being picked are worth.
 
         By the extended criterion of Chen & Chen (2008): points * log(squared error) + size *
         log(points) + 2 log(shapes tried). Where all errors are roundings the simplest is best.

@@ -83,11 +83,11 @@ class ResultTable:
         return tuple(f"{n} ({units[n]})" if units.get(n) else n for n in self.columns)
 
     def dicts(self) -> list[dict[str, Any]]:
-        """The rows by column."""
+        """Return the rows by column."""
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
 
     def frame(self) -> pd.DataFrame:
-        """The rows as a table of pandas; units are in its ``attrs``."""
+        """Return the rows as a table of pandas; units are in its ``attrs``."""
         import pandas as pd  # noqa: PLC0415 - loads slowly, and few ask for it
 
         table = pd.DataFrame(list(self.rows), columns=list(self.columns))
@@ -174,7 +174,7 @@ _NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 
 
 def export(result: ResultTable, format: str, *, spreadsheet: bool = False) -> str | bytes:  # noqa: A002
-    """*result* in one of the `FORMATS`; bytes for Parquet, text for all others.
+    """Return *result* in one of the `FORMATS`; bytes for Parquet, text for all others.
 
     *spreadsheet* is for CSV alone, see `to_csv`; InputError for another format.
     """
@@ -209,7 +209,7 @@ def check_spreadsheet(format: str, *, spreadsheet: bool) -> None:  # noqa: A002
 
 
 def to_csv(result: ResultTable, *, spreadsheet: bool = False) -> str:
-    """A line of names and a line for each row, exactly as the values are.
+    """Return a line of names and a line for each row, exactly as the values are.
 
     NULL is empty, an empty text is a pair of quotes, NaN and infinities are their names. For a
     *spreadsheet* an apostrophe stands before each text that it would compute as a formula.
@@ -229,7 +229,7 @@ _QUOTED = re.compile('[",\r\n]|^$')
 
 
 def _csv_cell(value: Any) -> str:
-    """A cell (RFC 4180); Python's own writer leaves a carriage return outside of quotes."""
+    """Return a cell (RFC 4180); Python's own writer leaves a carriage return outside of quotes."""
     text = _text(value)
     if isinstance(value, str) and _QUOTED.search(text):
         return '"' + text.replace('"', '""') + '"'
@@ -247,7 +247,7 @@ def _text(value: Any) -> str:
 
 
 def to_jsonl(result: ResultTable) -> str:
-    """An object in each line; NaN and infinities are the texts ``NaN``, ``Infinity``,
+    """Return an object in each line; NaN and infinities are the texts ``NaN``, ``Infinity``,
     ``-Infinity``, for JSON has no such numbers, and null is what was not measured.
     """
     lines = (
@@ -258,14 +258,14 @@ def to_jsonl(result: ResultTable) -> str:
 
 
 def json_value(value: Any) -> Any:
-    """*value* as JSON has it."""
+    """Return *value* as JSON has it."""
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
 def to_markdown(result: ResultTable) -> str:
-    """A table whose numbers are right-aligned."""
+    """Return a table whose numbers are right-aligned."""
     sides = ["--:" if right else "---" for right in _right(result)]
     lines = [result.heads, sides, *display_rows(result.rows)]
     return "".join(f"| {' | '.join(map(_markdown, line))} |\n" for line in lines)
@@ -277,7 +277,7 @@ def _markdown(text: str) -> str:
 
 
 def to_latex(result: ResultTable) -> str:
-    """A ``tabular`` with the rules of booktabs."""
+    """Return a ``tabular`` with the rules of booktabs."""
     sides = "".join("r" if right else "l" for right in _right(result))
     body = [" & ".join(map(_latex, row)) + r" \\" for row in display_rows(result.rows)]
     heads = " & ".join(map(_latex, result.heads)) + r" \\"
@@ -319,7 +319,7 @@ def _one_line(text: str) -> str:
 
 
 def _right(result: ResultTable) -> Sequence[bool]:
-    """Which columns hold numbers alone."""
+    """Return which columns hold numbers alone."""
     columns = zip(*result.rows, strict=True) if result.rows else ((),) * len(result.columns)
     return [all(_is_number(value) for value in column if value is not None) for column in columns]
 
@@ -329,7 +329,7 @@ def _is_number(value: Any) -> bool:
 
 
 def to_parquet(result: ResultTable) -> bytes:
-    """A Parquet file; units stand in the metadata of its columns."""
+    """Return a Parquet file; units stand in the metadata of its columns."""
     try:
         import pyarrow as pa  # noqa: PLC0415 - an extra
         import pyarrow.parquet as pq  # noqa: PLC0415
@@ -383,7 +383,7 @@ def stream_table(
     *,
     spreadsheet: bool = False,
 ) -> Iterator[bytes]:
-    """The rows of all *parts*, as ``export`` writes one table; a missing metric is empty."""
+    """Return the rows of all *parts*, as ``export`` writes one table; a missing metric is empty."""
     check_spreadsheet(format, spreadsheet=spreadsheet)
     if format not in _PART_WRITERS:
         raise unknown_name("format", format, _PART_WRITERS)
@@ -415,7 +415,7 @@ def _jsonl_parts(columns: Sequence[StudyColumn], parts: Iterable[Part]) -> Itera
 
 
 def _parquet_parts(columns: Sequence[StudyColumn], parts: Iterable[Part]) -> Iterator[bytes]:
-    """A group of rows for each part; units stand in the metadata of the columns."""
+    """Yield a group of rows for each part; units stand in the metadata of the columns."""
     try:
         import pyarrow as pa  # noqa: PLC0415 - an extra
         import pyarrow.parquet as pq  # noqa: PLC0415

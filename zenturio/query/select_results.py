@@ -237,7 +237,7 @@ MOST_WRITTEN = 50
 
 
 def _declared_ranks(table: StudyTable, keys: Sequence[StudyColumn]) -> _Ranks:
-    """The places of texts in the sets of those *keys* that are parameters of texts."""
+    """Return the places of texts in the sets of those *keys* that are parameters of texts."""
     names = {key.name for key in keys if key.role == "parameter" and key.type == "str"}
     if not names:
         return {}
@@ -301,7 +301,7 @@ def _converted(heads: Sequence[SelectItem], row: Sequence[Any]) -> tuple[Any, ..
 
 
 def _metrics(catalog: Catalog, query: TableQuery, *, numbers: bool = False) -> list[StudyColumn]:
-    """The requested metrics; all, if none are."""
+    """Return the requested metrics; all, if none are."""
     if not query.metrics:
         return [c for c in catalog.metrics if c.number or not numbers]
     columns = [catalog.column(name) for name in query.metrics]

@@ -415,7 +415,7 @@ def _source(reader: SnapshotReader, statement: StudySelect, shown: Iterable[Frag
 
 
 def _named(number: SelectItem, numbers: Iterable[int]) -> Fragment:
-    """The condition that a row has one of these numbers."""
+    """Return the condition that a row has one of these numbers."""
     return sql("{} IN ({})", number.fragment, verbatim(", ".join(map(str, numbers))))
 
 

@@ -60,14 +60,14 @@ class Fragment:
         ), values
 
     def plain(self, dialect: Dialect) -> str:
-        """The text as somebody pastes it elsewhere: values are written out."""
+        """Return the text as somebody pastes it elsewhere: values are written out."""
         return "".join(
             part if isinstance(part, str) else literal(part.value, dialect)
             for part in _flat(self.parts, guarded=False)
         )
 
     def typed(self, type: Type | None) -> Fragment:  # noqa: A002
-        """The same, with another type."""
+        """Return the same, with another type."""
         return replace(self, type=type)
 
 
@@ -95,7 +95,7 @@ def _cast(value: Value) -> str:
 
 
 def sql(template: str, *inner: Fragment, type: Type | None = None) -> Fragment:  # noqa: A002
-    """*template* with each ``{}`` filled by a fragment."""
+    """Return *template* with each ``{}`` filled by a fragment."""
     texts = template.split("{}")
     parts: list[str | BoundValue | Guarded] = [texts[0]]
     for fragment, text in zip(inner, texts[1:], strict=True):
@@ -110,25 +110,25 @@ def verbatim(text: str) -> Fragment:
 
 
 def join_fragments(separator: str, fragments: Iterable[Fragment]) -> Fragment:
-    """All *fragments* with *separator* between them."""
+    """Return all *fragments* with *separator* between them."""
     pieces = list(fragments)
     return sql(separator.join("{}" for _ in pieces), *pieces) if pieces else Fragment(())
 
 
 def bound_value(plain: Value, kind: Type | None) -> Fragment:
-    """A value that is bound."""
+    """Return a value that is bound."""
     if plain is None:
         return Fragment(("NULL",), kind, short=True)
     return Fragment((BoundValue(plain),), kind, short=True)
 
 
 def quote_name(text: str) -> str:
-    """An identifier, always in quotes."""
+    """Return an identifier, always in quotes."""
     return '"' + text.replace('"', '""') + '"'
 
 
 def literal(plain: Value, dialect: Dialect) -> str:
-    """*plain* as it is written in SQL."""
+    """Return *plain* as it is written in SQL."""
     if plain is None:
         return "NULL"
     if isinstance(plain, bool):
@@ -177,21 +177,21 @@ class SqlDialect(Protocol):
     """``a // b`` for integers, where ``{r}`` is ``a % b``."""
 
     def column(self, text: str, kind: Type | None) -> Fragment:
-        """A column, where NaN is NULL."""
+        """Return a column, where NaN is NULL."""
         ...
 
     def arithmetic(self, operator: str, a: Fragment, b: Fragment) -> Fragment: ...
 
     def mixed(self, relation: str, names: tuple[str, str], whole_first: bool) -> str:
-        """How an integer and a real number are compared, as a template of their names."""
+        """Return how an integer and a real number are compared, as a template of their names."""
         ...
 
     def divisor(self, b: Fragment) -> Fragment:
-        """An integer to divide by; NULL if it is 0."""
+        """Return an integer to divide by; NULL if it is 0."""
         ...
 
     def real_remainder(self, operator: str, a: Fragment, b: Fragment) -> Fragment:
-        """``//`` or ``%`` where not both are surely integers."""
+        """Return ``//`` or ``%`` where not both are surely integers."""
         ...
 
     def power(self, a: Fragment, b: Fragment, kind: Type | None, shared: Shared) -> Fragment: ...
@@ -355,7 +355,7 @@ _LARGEST = BITS * math.log(2)
 
 
 def _whole_number(rounding: str) -> str:
-    """A rounded real number as an integer with all its digits, of which a cast keeps 15.
+    """Return a rounded real number as an integer with all its digits, of which a cast keeps 15.
 
     A large one is split into 60 bits and a power of two.
     """
@@ -454,7 +454,7 @@ def _folded(template: str, arguments: Sequence[Fragment]) -> Fragment:
 
 
 def common_type(fragments: Sequence[Fragment]) -> Type | None:
-    """The type that all have; real where integers are among reals."""
+    """Return the type that all have; real where integers are among reals."""
     kinds = {fragment.type for fragment in fragments}
     if len(kinds) == 1:
         return kinds.pop()
@@ -462,7 +462,7 @@ def common_type(fragments: Sequence[Fragment]) -> Type | None:
 
 
 def typed_literal(plain: Value, kind: Type | None, dialect: Dialect) -> Fragment:
-    """A value as it stands in a computation."""
+    """Return a value as it stands in a computation."""
     literal_fragment = bound_value(plain, kind)
     if dialect == "postgresql" and kind == "int":
         return Fragment((*literal_fragment.parts, "::numeric"), kind, short=True)

@@ -93,7 +93,7 @@ def _real(value: int) -> float:
 
 
 def exact_call(expression: Expression, columns: Sequence[tuple[str, Type | None]]) -> str:
-    """The first argument of ``zen_exact``: what it computes, of which columns."""
+    """Return the first argument of ``zen_exact``: what it computes, of which columns."""
     return json.dumps([expression.text, columns])
 
 
@@ -148,12 +148,12 @@ class _Sample:
         self.step = self._values.append
 
     def values(self) -> list[float]:
-        """The values that are not NULL."""
+        """Return the values that are not NULL."""
         return [value for value in self._values if value is not None]
 
 
 def _sample_aggregate(reduce: Callable[[Sequence[float]], float | None]) -> type[_Sample]:
-    """The class that aggregates the values of a group by *reduce*."""
+    """Return the class that aggregates the values of a group by *reduce*."""
 
     class Reduced(_Sample):
         def finalize(self) -> float | None:
@@ -215,7 +215,7 @@ def write_sql(
 
 
 def _exact_fragment(expression: Expression, columns: Mapping[str, Fragment]) -> Fragment:
-    """The expression as a function of SQLite that computes it as the language does."""
+    """Return the expression as a function of SQLite that computes it as the language does."""
     names = sorted(expression.names)
     request = exact_call(expression, [(name, columns[name].type) for name in names])
     arguments = join_fragments(
@@ -225,14 +225,14 @@ def _exact_fragment(expression: Expression, columns: Mapping[str, Fragment]) -> 
 
 
 def _whole_value(column: Fragment) -> Fragment:
-    """A column, where the digits of an integer take the place of the real next to it."""
+    """Return a column, where the digits of an integer take the place of the real next to it."""
     return column if column.digits is None else sql("coalesce({}, {})", column.digits, column)
 
 
 def write_condition(
     expression: Expression, columns: Mapping[str, Fragment], dialect: Dialect
 ) -> Fragment:
-    """*expression* as what WHERE takes: true, false or NULL."""
+    """Return *expression* as what WHERE takes: true, false or NULL."""
     fragment = write_sql(expression, columns, dialect)
     if fragment.type not in ("bool", None):
         raise ExpressionError(
@@ -370,7 +370,7 @@ class _FormulaWriter:
         *,
         seen: tuple[str, ...] = (),
     ) -> str:
-        """How two operands are compared, as a template of their names; new ones are added.
+        """Return how two operands are compared, as a template of their names; new ones are added.
 
         PostgreSQL has the digits of large integers that stand among reals: those are compared.
         """
@@ -458,7 +458,7 @@ class _FormulaWriter:
 
 
 def _is_small(node: SyntaxNode) -> bool:
-    """Whether it is an integer that a real number holds, as nearly all in formulas are."""
+    """Return whether it is an integer that a real number holds, as nearly all in formulas are."""
     return isinstance(node, Constant) and type(node.value) is int and abs(node.value) <= 2**53
 
 

@@ -20,18 +20,18 @@ LONG = 1_000
 
 
 def interval_end(interval: tuple[float, float] | None, end: Literal[0, 1]) -> float | None:
-    """The lower or the upper end; None of none."""
+    """Return the lower or the upper end; None of none."""
     return None if interval is None else interval[end]
 
 
 def mean(values: Sequence[float] | np.ndarray) -> float:
-    """The mean; NaN of nothing."""
+    """Return the mean; NaN of nothing."""
     value = aggregates.mean(_floats(values))
     return math.nan if value is None else value
 
 
 def median(values: Sequence[float] | np.ndarray) -> float:
-    """The middle value; NaN of nothing."""
+    """Return the middle value; NaN of nothing."""
     value = aggregates.median(_floats(_middle(values)))
     return math.nan if value is None else value
 
@@ -47,13 +47,13 @@ def _middle(values: Sequence[float] | np.ndarray) -> Sequence[float] | np.ndarra
 
 
 def total(values: Sequence[float] | np.ndarray) -> float:
-    """The sum; NaN of infinities of both signs."""
+    """Return the sum; NaN of infinities of both signs."""
     value = aggregates.total(_floats(values))
     return math.nan if value is None else value
 
 
 def deviation(values: Sequence[float] | np.ndarray) -> float:
-    """The sample's standard deviation (n - 1); NaN of fewer than two values."""
+    """Return the sample's standard deviation (n - 1); NaN of fewer than two values."""
     value = aggregates.deviation(_floats(values))
     return math.nan if value is None else value
 
@@ -88,7 +88,7 @@ def _student_95(freedom: int) -> float:
 
 
 def student(probability: float, freedom: float) -> float:
-    """The quantile of Student's t distribution, for a *probability* above one half.
+    """Return the quantile of Student's t distribution, for a *probability* above one half.
 
     Student: The probable error of a mean, Biometrika 6 (1908); Abramowitz & Stegun 26.7. Exact
     for one and two degrees of freedom, else found by bisection on the distribution itself.
@@ -145,7 +145,7 @@ def fisher(ratio: float, above: int, below: int) -> float:
 
 
 def _beta(x: float, complement: float, a: float, b: float) -> float:
-    """The regularized incomplete beta function, by its continued fraction (DLMF 8.17.22).
+    """Return the regularized incomplete beta function, by its continued fraction (DLMF 8.17.22).
 
     The *complement* is 1 - *x*, of which a difference would lose digits where *x* is nearly 1.
     """

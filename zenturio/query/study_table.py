@@ -120,7 +120,7 @@ class TableQuery:
 
 
 def condition_of(where: str | Passage | Expression | None) -> Expression | None:
-    """A condition, parsed if it is a text; ExpressionError with its place if it is none."""
+    """Return a condition, parsed if it is a text; ExpressionError with its place if it is none."""
     return parse(where) if isinstance(where, str | Passage) else where
 
 
@@ -203,7 +203,7 @@ class StudyTable:
         return verbatim(f"FROM ({rows}) AS {ROW}")
 
     def text(self, columns: Sequence[StudyColumn], limit: int | None = None) -> str:
-        """The query as SQL over the study's view."""
+        """Return the query as SQL over the study's view."""
         order = [*self.order, *self.statement.space_order()]
         select = self.statement.select([SelectItem.of(column) for column in columns], order=order)
         text = select.plain(self.reader.dialect)
@@ -269,7 +269,7 @@ class StudyTable:
         order: Sequence[tuple[SelectItem, bool]] = (),
         most: int | None = None,
     ) -> list[tuple[Any, ...]]:
-        """The *heads* for each combination of the first *keys* of them: see `select_groups`.
+        """Return the *heads* for each combination of the first *keys* of them: see `select_groups`.
 
         *statement* asks for the rows with a number in the *finite* columns, if there are any.
         """
@@ -292,7 +292,7 @@ class StudyTable:
         return int(count)
 
     def count_or_estimate(self) -> tuple[int, bool]:
-        """How many rows there are, and whether that is an estimate.
+        """Return how many rows there are, and whether that is an estimate.
 
         A condition on a large study without a copy is asked of a sample, unless few rows meet it.
         """
@@ -320,7 +320,7 @@ class StudyTable:
         return int(float(f"{estimate:.2g}"))
 
     def rows(self, columns: Sequence[StudyColumn]) -> list[tuple[Any, ...]]:
-        """The values of *columns* in each row, in order, as they were recorded."""
+        """Return the values of *columns* in each row, in order, as they were recorded."""
         items = [SelectItem.of(column) for column in (*columns, self.catalog.facts["remarks"])]
         limit = self.query.limit
         numbers = None
@@ -332,7 +332,7 @@ class StudyTable:
         return restore_rows(columns, rows)
 
     def has_repeats(self) -> bool:
-        """Whether any experiment, whatever the condition, is the second of its point."""
+        """Return whether any experiment, whatever the condition, is the second of its point."""
         with suppress(NotInCopyError):
             if self.query.where is None and (table := self.copied(build=False)):
                 return table.has_repeats
@@ -343,7 +343,7 @@ class StudyTable:
         return bool(self.reader.rows(sql("SELECT 1 {} WHERE {} LIMIT 1", source, later)))
 
     def numbers(self, count: int | None = None) -> RowNumbers:
-        """The numbers of all rows, or of the first *count*, in their order."""
+        """Return the numbers of all rows, or of the first *count*, in their order."""
         if self.is_empty:
             return np.empty(0, dtype=np.int64)
         # A condition that many rows meet needs no copy to find the first ones.
@@ -434,7 +434,7 @@ class StudyTable:
         return self.source(facts=needed or by_digits)
 
     def _by_value(self, head: SelectItem, falling: bool) -> RowNumbers:
-        """All in the order of one value."""
+        """Return all in the order of one value."""
         columns = join_fragments(", ", (self.keys[2], head.fragment))
         where, keys = where_clause(self._condition), join_fragments(", ", self.keys)
         statement = sql("SELECT {} {}{} ORDER BY {}", columns, self._rows_looked_at, where, keys)
@@ -460,7 +460,7 @@ def top_value_condition(
     *,
     falling: bool,
 ) -> Fragment | None:
-    """A condition that the first rows by *value* meet, with some hundreds that come next.
+    """Return a condition that the first rows by *value* meet, with some hundreds that come next.
 
     None where too few of a sample meet the *condition* and have a value: few are soon sorted.
     """
@@ -491,7 +491,7 @@ def _sampled_numbers(first: int, last: int, count: int) -> Fragment:
 def numbers_by_value(
     rows: Iterable[tuple[int, float | None]], *, whole: bool, falling: bool
 ) -> RowNumbers:
-    """The numbers of *rows*, ordered by what stands beside them; what is NULL comes last.
+    """Return the numbers of *rows*, ordered by what stands beside them; what is NULL comes last.
 
     Rows of the same value stay as they come. SQLite takes twice the time and memory for it.
     """
@@ -515,7 +515,7 @@ def numbers_where(
 
 
 def _named(catalog: Catalog, query: TableQuery, columns: Sequence[StudyColumn]) -> set[str] | None:
-    """The fields that are needed for *columns*, and to choose and order what is wanted.
+    """Return the fields that are needed for *columns*, and to choose and order what is wanted.
 
     None where a study has few, so that all will do.
     """
@@ -528,7 +528,7 @@ def _named(catalog: Catalog, query: TableQuery, columns: Sequence[StudyColumn]) 
 
 
 def _of_states(catalog: Catalog, query: TableQuery) -> Fragment:
-    """The condition on the state; nothing where all are wanted."""
+    """Return the condition on the state; nothing where all are wanted."""
     if not query.states:
         return EMPTY_FRAGMENT
     states = join_fragments(", ", (Fragment((BoundValue(state),)) for state in query.states))
@@ -536,5 +536,5 @@ def _of_states(catalog: Catalog, query: TableQuery) -> Fragment:
 
 
 def _is_number(head: SelectItem) -> bool:
-    """Whether a column holds numbers, and is the study's own."""
+    """Return whether a column holds numbers, and is the study's own."""
     return head.fragment.type in ("int", "real") and not head.wide and not head.fact

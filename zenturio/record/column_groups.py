@@ -118,12 +118,12 @@ class RowGroups:
         return np.cumsum(self._all_rows)[:-1] - self.rows
 
     def members(self, group: int) -> Array:
-        """The rows of a group."""
+        """Return the rows of a group."""
         start = self.starts[group]
         return self.order[start : start + self.rows[group]]
 
     def in_order(self, values: Reals) -> Array:
-        """The *values* in the order of their groups: those of `order`."""
+        """Return the *values* in the order of their groups: those of `order`."""
         if self.count >= 2**16:
             return values[self.order]
         ordered = np.empty(len(values), dtype=values.dtype)
@@ -137,11 +137,11 @@ class RowGroups:
         return ordered
 
     def least(self, values: Reals) -> Array:
-        """The least value in each group; NaN does not count."""
+        """Return the least value in each group; NaN does not count."""
         return self._extreme(np.fmin, values)
 
     def greatest(self, values: Reals) -> Array:
-        """The greatest value in each group; NaN does not count."""
+        """Return the greatest value in each group; NaN does not count."""
         return self._extreme(np.fmax, values)
 
     def _extreme(self, chosen: np.ufunc, values: Reals) -> Array:
@@ -358,7 +358,7 @@ class GroupedValues:
             yield self.values_of(group)
 
     def values_of(self, group: int) -> list[Any]:
-        """The values of a group."""
+        """Return the values of a group."""
         values = self._values[self._groups.members(group)]
         chosen: list[Any] = values[~np.isnan(values)].tolist()
         return chosen
@@ -404,7 +404,7 @@ def best_points(
     count: int,
     states: Collection[str],
 ) -> RankedPoints | None:
-    """The first *count* points by *rank*; None where the copy cannot tell.
+    """Return the first *count* points by *rank*; None where the copy cannot tell.
 
     Results in *states* count as tried, those that are ``ok`` have a value. Points of equal rank
     stand in the order of the space.
@@ -461,7 +461,7 @@ def _best_points(
 
 
 def _rows_of(groups: RowGroups, chosen: Array) -> Array:
-    """The rows of the *chosen* groups."""
+    """Return the rows of the *chosen* groups."""
     is_chosen = np.zeros(groups.count + 1, dtype=np.bool_)
     is_chosen[chosen] = True
     return np.flatnonzero(look_up(is_chosen, groups.cells))

@@ -123,7 +123,7 @@ class CopiedField:
 
 
 def copied_fields(dialect: DialectName, fields: Sequence[StoredField]) -> list[CopiedField]:
-    """The columns of a copy: the facts, and the fields whose values are all of one kind."""
+    """Return the columns of a copy: the facts, and the fields whose values are all of one kind."""
     facts = FACTS if dialect == "sqlite" else FACTS | {"position": (_POSITION, "int")}
     columns = [
         CopiedField(name, text, kind, is_coded=name not in ("number", "position"))
@@ -181,7 +181,7 @@ class CopiedColumn:
         return reals
 
     def codes(self) -> tuple[Array, list[Any]]:
-        """A number for the value of each row, and the values; that of NULL comes last."""
+        """Return a number for the value of each row, and the values; that of NULL comes last."""
         if self.field.is_mixed:
             raise NotInCopyError(self.field.key)
         if self.values is not None:
@@ -237,7 +237,7 @@ class ColumnarCopy:
         return self._fields[key]
 
     def column(self, key: str) -> CopiedColumn:
-        """A column; NotInCopyError if the copy lacks it."""
+        """Return a column; NotInCopyError if the copy lacks it."""
         self.field(key)
         if key not in self._columns:
             with self._reading(key):
@@ -245,21 +245,21 @@ class ColumnarCopy:
         return self._columns[key]
 
     def is_coded(self, key: str) -> bool:
-        """Whether the values of a column are numbered; as `column`."""
+        """Return whether the values of a column are numbered; as `column`."""
         return self.field(key).kind in ("str", "bool") or key in self._manifest.dictionaries
 
     def reals(self, key: str) -> Reals:
-        """The reals of a column, of which not all rows need be in memory; as `column`."""
+        """Return the reals of a column, of which not all rows need be in memory; as `column`."""
         if key in self._columns or self.is_coded(key):
             return self.column(key).reals()
         return StoredReals(self, key)
 
     def segment_counts(self) -> list[int]:
-        """How many rows each segment has."""
+        """Return how many rows each segment has."""
         return [segment.count for segment in self._manifest.segments]
 
     def segment_reals(self, key: str, at: int) -> Array:
-        """The reals of a column without a dictionary in one segment; as `column`."""
+        """Return the reals of a column without a dictionary in one segment; as `column`."""
         segment = self._manifest.segments[at]
         with self._reading(key):
             column = CopiedColumn(
@@ -292,7 +292,7 @@ class ColumnarCopy:
         )
 
     def _read(self, key: str, segments: Sequence[_Segment]) -> Array:
-        """The arrays of *segments*, one behind the other."""
+        """Return the arrays of *segments*, one behind the other."""
         types = [np.dtype(_parts(s)[key][1]) for s in segments if key in _parts(s)]
         rows = sum(segment.count for segment in segments)
         whole = np.zeros(rows, dtype=np.result_type(*types) if types else np.int8)
@@ -450,7 +450,7 @@ class _Manifest:
 
 
 def cache_folder() -> Path:
-    """The folder of all copies, in the user's cache folder; it need not be there."""
+    """Return the folder of all copies, in the user's cache folder; it need not be there."""
     base = os.environ.get("XDG_CACHE_HOME") or ""
     home = Path(base) if base.startswith("/") else Path.home() / ".cache"
     return home / "zenturio" / "columns"
@@ -465,7 +465,7 @@ def open_copy(
     *,
     build: bool = True,
 ) -> ColumnarCopy | None:
-    """The copy of a version, up to date with the snapshot that *fetch* reads; or None.
+    """Return the copy of a version, up to date with the snapshot that *fetch* reads; or None.
 
     *place* is where the database is. Without *build* only what is there is brought up to date. None
     too where the cache folder cannot be written, or is not the caller's alone.
@@ -506,7 +506,7 @@ def _own_folder(name: str) -> Path:
 
 
 def _manifest_in(folder: Path, shape: list[list[Any]]) -> _Manifest | None:
-    """The existing copy, if it has the same fields."""
+    """Return the existing copy, if it has the same fields."""
     path = folder / "manifest.json"
     try:
         manifest = _Manifest.read(path)
@@ -546,7 +546,7 @@ class _Copier:
         return self._folder / "manifest.json"
 
     def copy(self) -> ColumnarCopy:
-        """The copy with exactly the rows of the snapshot."""
+        """Return the copy with exactly the rows of the snapshot."""
         manifest = self._manifest
         query = f"SELECT coalesce(sum(count), 0) FROM counters WHERE version = {self._version}"
         ((total,),) = self._fetch(query)
@@ -582,7 +582,7 @@ class _Copier:
         return sum(segment.count for segment in self._manifest.segments)
 
     def _count(self, after: int, until: int | None = None) -> int:
-        """How many results the database has of these numbers."""
+        """Return how many results the database has of these numbers."""
         behind = "" if until is None else f" AND id <= {until}"
         query = f"SELECT count(*) FROM results WHERE version = {self._version} AND id > {after}"
         ((count,),) = self._fetch(query + behind)
@@ -650,7 +650,7 @@ class _Copier:
         self._manifest.segments = kept
 
     def _read_between(self, after: int, until: int | None, total: int) -> Iterator[_Segment]:
-        """The rows behind a number and before another one, in segments."""
+        """Yield the rows behind a number and before another one, in segments."""
         constants = self._constants()
         present = [c for c in self._fields.values() if c.key not in self._manifest.left_out]
         columns = [column for column in present if column.key not in constants]

@@ -323,7 +323,7 @@ class _Work:
         return sum(self._rows.values())
 
     def rows_read(self, statement: str) -> int:
-        """The rows of the table that a law is about."""
+        """Return the rows of the table that a law is about."""
         return self._rows.get(statement.split(" FROM ", 1)[1].split(maxsplit=1)[0], 0)
 
     def add(self, rows: int) -> None:

@@ -285,7 +285,7 @@ class PostgreSQL:
         return isinstance(error, errors.UniqueViolation | errors.DuplicateTable)
 
     def refuses(self, error: Exception) -> bool:
-        """Whether the server is there and does not let this user in."""
+        """Return whether the server is there and does not let this user in."""
         return _REFUSED.search(str(error)) is not None
 
     def lost(self, error: Exception) -> bool:

@@ -261,7 +261,7 @@ class TableShape:
         )
 
     def is_shortened(self, row: PageRow) -> bool:
-        """Whether *row* lacks the columns of later upgrades."""
+        """Return whether *row* lacks the columns of later upgrades."""
         return len(row.values) < len(self.kinds)
 
     def read(self, row: PageRow) -> list[Any]:

@@ -79,7 +79,7 @@ class Secret:
         return any(data.find(spelled) >= 0 for spelled in self.encoded)
 
     def pieces(self, data: Any) -> Iterator[bytes]:
-        """*data* without the secret, in parts that are not large."""
+        """Yield *data* without the secret, in parts that are not large."""
         end = 0
         for match in self._bytes.finditer(data):
             yield from _cut_up(data, end, match.start())

@@ -488,7 +488,7 @@ class SQLRepository:
 
     @reads
     def _is_queue_open(self, transaction: Transaction) -> bool:
-        """Whether roles may write the queue without the row security of `database_roles`."""
+        """Return whether roles may write the queue without the row security of `database_roles`."""
         ((is_open,),) = transaction.sql(
             "SELECT NOT relrowsecurity AND EXISTS (SELECT 1 FROM aclexplode(relacl) a"
             " WHERE a.privilege_type IN ('INSERT', 'UPDATE') AND a.grantee <> relowner)"

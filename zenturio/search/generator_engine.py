@@ -247,7 +247,7 @@ def _single_point() -> SearchGenerator:
 
 
 def _bytes(genes: Ints) -> list[bytes]:
-    """Each row as bytes."""
+    """Return each row as bytes."""
     length, width = genes.shape
     if not width:
         return [b""] * length

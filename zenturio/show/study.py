@@ -144,7 +144,7 @@ class Study:
         machine: str = "",
         round: int | str = "",  # noqa: A002 - as the column is called
     ) -> pd.DataFrame:
-        """The experiments that succeeded and meet *where*, as a table of pandas.
+        """Return the experiments that succeeded and meet *where*, as a table of pandas.
 
         *machine*: only those that this kind of machine measured, by its label or a part of it.
         *round*: those of that round, or of ``all``; the newest of each, if none is named.
@@ -522,7 +522,7 @@ class TuningResult:
         return self.tuned.tuning.optimum is not None and not self.table.empty
 
     def frame(self) -> pd.DataFrame:
-        """A row for each search: the settings, the seed, and what it came to."""
+        """Return a row for each search: the settings, the seed, and what it came to."""
         return self.table.copy()
 
     @cached_property
@@ -648,7 +648,7 @@ def cell_magic(shell: Any, line: str, cell: str) -> Study:
 
 
 def write_cell_file(name: str, cell: str) -> Path:
-    """The cell as a file of the project, for programs are files."""
+    """Return the cell as a file of the project, for programs are files."""
     if not _FILE_NAME.fullmatch(name):
         raise InputError(
             f"no cell can be called {name!r}", hint="a name without folders, such as first.py"

@@ -137,7 +137,7 @@ class CodeTable:
         return sum(column.itemsize for column in self.columns)
 
     def kept(self, mask: Column) -> CodeTable:
-        """The rows that *mask* is true for."""
+        """Return the rows that *mask* is true for."""
         at = np.flatnonzero(mask)
         return self if len(at) == self.length else self.take(at)
 
@@ -145,7 +145,7 @@ class CodeTable:
         return CodeTable(self.names, tuple(column.take(at) for column in self.columns), len(at))
 
     def cut(self, start: int, stop: int) -> CodeTable:
-        """The rows from *start* to before *stop*."""
+        """Return the rows from *start* to before *stop*."""
         columns = tuple(column[start:stop] for column in self.columns)
         return CodeTable(self.names, columns, min(stop, self.length) - start)
 

@@ -374,7 +374,7 @@ class Texts(Sequence[str]):
 
 
 def arithmetic(first: str, last: str, stride: str = "1") -> Domain:
-    """``{ first:last:stride }``: both ends included where the stride meets them."""
+    """Return ``{ first:last:stride }``: both ends included where the stride meets them."""
     low, high, step = number(first), number(last), number(stride, "stride")
     if step == 0:
         raise SpaceError("the stride is zero, so the range never ends", hint="write 1 or -1")
@@ -400,7 +400,7 @@ def _listed(domain: Domain) -> Elements:
 
 
 def geometric_texts(first: str, last: str, factor: str) -> Elements:
-    """``{ first:last:*factor }``: each element is the one before times *factor*."""
+    """Return ``{ first:last:*factor }``: each element is the one before times *factor*."""
     low, high, by = number(first), number(last), number(factor, "factor")
     if low == 0 or low * high <= 0:
         raise SpaceError(

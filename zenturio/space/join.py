@@ -239,7 +239,7 @@ class _Frontier:
         )
 
     def is_free(self, name: str, at: int, end: int) -> bool:
-        """Whether no step behind step *at* reads *name*, and no rule follows it."""
+        """Return whether no step behind step *at* reads *name*, and no rule follows it."""
         if self.last_read.get(name, -1) > at or end != at + 1:
             return False
         later = self._with_bounds(self.values.names) | self.remaining.partners
@@ -398,7 +398,7 @@ class Join:
                 self._demote(plan, error)
 
     def diagram(self, windows: Windows) -> DecisionDiagram:
-        """The points inside *windows*, counted; Overfull if that needs too many choices."""
+        """Return the points inside *windows*, counted; Overfull if that needs too many choices."""
         try:
             return DecisionDiagram(PlanExecutor(self.part, self._sequential, windows))
         except InputError:

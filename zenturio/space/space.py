@@ -137,7 +137,7 @@ class Space:
         return tuple(self._samplers)
 
     def decoded(self, codes: Mapping[str, Column], length: int) -> list[Point]:
-        """The points with these columns of *codes*, which keep all constraints.
+        """Return the points with these columns of *codes*, which keep all constraints.
 
         The code of a dimension is the position of its value, plus 1 if it has a WHEN, and 0 while
         it is inactive; that of a continuous one is the value, or NaN.
@@ -309,7 +309,7 @@ class Space:
         return least
 
     def neighbours(self, point: Mapping[str, Any]) -> list[Point]:
-        """The valid points next to *point*.
+        """Return the valid points next to *point*.
 
         They differ in one dimension: by one step if it is ordered, in any way if it is not, and
         not in a continuous one. Parameters that vary together move together.

@@ -296,7 +296,7 @@ def _quoted(text: str) -> str:
 
 
 def abstract_workflow(flow: Workflow) -> tuple[Workflow, dict[str, str]]:
-    """*flow* with an abstract machine for each job, and for each task which it is.
+    """Return *flow* with an abstract machine for each job, and for each task which it is.
 
     Those that it has are kept apart as they are; each other job gets one of its own, named after
     it as in the paper: lapw0_host.
@@ -319,7 +319,7 @@ def abstract_workflow(flow: Workflow) -> tuple[Workflow, dict[str, str]]:
 
 
 def _hosts(machines: list[str], used: set[str]) -> Iterator[tuple[str, str]]:
-    """A word for each, that is no name of anything else."""
+    """Yield a word for each, that is no name of anything else."""
     for name in machines:
         word = re.sub(r"\W", "_", name.strip("\0"))
         host, number = f"{word}_host", 2

@@ -224,7 +224,7 @@ class PointRanking:
 
 
 def _overlap(first: Interval | None, second: Interval | None) -> bool:
-    """Whether two intervals have a value in common; what has none may be anywhere."""
+    """Return whether two intervals have a value in common; what has none may be anywhere."""
     return not first or not second or (first[0] <= second[1] and second[0] <= first[1])
 
 
@@ -436,7 +436,7 @@ def _best_in_copy(
     goal: Goal,
     aggregate: RepeatAggregate,
 ) -> PointRanking | None:
-    """The same out of the columnar copy of a large study; None where that cannot tell.
+    """Return the same out of the columnar copy of a large study; None where that cannot tell.
 
     It can where the goal is a metric, the aggregate is mean or median, and all results are of one
     round and kind of machine. Means of floats in the order of the rows tell which points may be

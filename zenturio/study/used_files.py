@@ -184,7 +184,7 @@ def _judged(report: dict[str, Any], application: Application, scratch: Path, beg
 
 
 def _is_older(path: str, began: int) -> bool:
-    """Whether the file at *path* was changed before *began* only."""
+    """Return whether the file at *path* was changed before *began* only."""
     try:
         found = os.lstat(path)
     except OSError:

@@ -21,7 +21,7 @@ _LONGEST_ADDRESS = 100
 
 
 def allowed_users(proxy_user: str = "") -> frozenset[int]:
-    """The user IDs that may connect; InputError if there is no *proxy_user*."""
+    """Return the user IDs that may connect; InputError if there is no *proxy_user*."""
     if not hasattr(socket, "SO_PEERCRED"):
         raise PlaceError(
             "this system does not say who connects to a Unix socket",
@@ -40,7 +40,7 @@ def allowed_users(proxy_user: str = "") -> frozenset[int]:
 
 
 def listen_at(path: Path, *, others: bool) -> socket.socket:
-    """A socket that listens at *path*; *others* than its owner may try to connect, or not.
+    """Return a socket that listens at *path*; *others* than its owner may try to connect, or not.
 
     One that a killed process left is replaced; PlaceError if something else is there.
     """
@@ -95,7 +95,7 @@ def short_path(path: Path) -> Iterator[str]:
 
 
 def peer(connection: socket.socket) -> int | None:
-    """The number of the user at the other end; None if it is no Unix socket."""
+    """Return the number of the user at the other end; None if it is no Unix socket."""
     if connection.family != socket.AF_UNIX:
         return None
     size = _CREDENTIALS.size

@@ -22,7 +22,7 @@ from zenturio.schedule.model.workflow import Workflow, WorkflowTask
 
 
 def problems() -> Iterator[Problem]:
-    """A chain, a fork that joins, independent tasks, and graphs of several layers."""
+    """Yield a chain, a fork that joins, independent tasks, and graphs of several layers."""
     names = "abcdef"
     chain = list(pairwise(names))
     fork = [("a", name) for name in names[1:-1]] + [(name, "f") for name in names[1:-1]]
@@ -47,7 +47,7 @@ class AlgorithmContract:
     """Say how the algorithm is made."""
 
     def algorithm(self, seed: int) -> Algorithm:
-        """The algorithm, whose choices by chance are those of *seed*."""
+        """Return the algorithm, whose choices by chance are those of *seed*."""
         raise NotImplementedError
 
     def test_a_plan_can_be_carried_out(self) -> None:

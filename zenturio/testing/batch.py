@@ -152,7 +152,7 @@ class BatchContract:
 
 
 def _counted_experiment(log: Path, *commands: str) -> Experiment:
-    """An experiment that leaves a mark each time that it runs."""
+    """Return an experiment that leaves a mark each time that it runs."""
     return experiment(f"echo run >> {shlex.quote(str(log))}", *commands)
 
 

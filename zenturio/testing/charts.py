@@ -39,7 +39,7 @@ class ChartKindContract:
         )
 
     def chart(self, frame: pd.DataFrame) -> Chart:
-        """The chart of *frame*, with all parts that the kind has."""
+        """Return the chart of *frame*, with all parts that the kind has."""
         options = KINDS[self.name].options & {"colour", "facet"}
         return chart(frame, self.name, x="x", y="y", **{part: part for part in options})
 

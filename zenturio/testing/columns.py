@@ -20,7 +20,7 @@ class ColumnContract:
     """Say which column it is, and what it reads if that is not numbers."""
 
     def column(self) -> Column:
-        """A new column."""
+        """Return a new column."""
         raise NotImplementedError
 
     def rows(self) -> list[dict[str, Any]]:

@@ -58,7 +58,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def cost(point: Point) -> Scores:
-    """A rugged cost of *point*, which fails here and there."""
+    """Return a rugged cost of *point*, which fails here and there."""
     total = sum(
         abs(value - 2.5) if isinstance(value, int | float) else len(str(value)) * 1.5
         for value in point.values()
@@ -67,7 +67,7 @@ def cost(point: Point) -> Scores:
 
 
 def _away(point: Point, target: float) -> float:
-    """How far *point* is from *target*: a cost that never fails."""
+    """Return how far *point* is from *target*: a cost that never fails."""
     return sum(
         abs(value - target)
         if isinstance(value, int | float)
@@ -166,16 +166,16 @@ class EngineContract:
     """Processor time after which a call of the search counts as one that does not return."""
 
     def search(self, problem: SearchProblem) -> Search:
-        """A search for *problem*."""
+        """Return a search for *problem*."""
         raise NotImplementedError
 
     def loop(self, space: Space, *, seed: int = 3, budget: int = _TRIALS) -> SearchLoop:
-        """A search that is under way."""
+        """Return a search that is under way."""
         search = self.watched(SearchProblem(space, Directions(), seed, budget))
         return SearchLoop(search, Directions(), Budget(budget))
 
     def watched(self, problem: SearchProblem) -> Search:
-        """A search for *problem* whose calls are checked."""
+        """Return a search for *problem* whose calls are checked."""
         return _WatchedSearch(self.search(problem), problem, self)
 
     def check_spent(

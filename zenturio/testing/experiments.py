@@ -53,7 +53,7 @@ ODD_MEASURES: dict[str, MetricValue] = {
 def experiment(
     index: int, values: Mapping[str, Value] | None = None, *, repeat: int = 1, salt: str = ""
 ) -> Experiment:
-    """An experiment that differs from others in its *index*, *repeat* and *salt*."""
+    """Return an experiment that differs from others in its *index*, *repeat* and *salt*."""
     digest = blake2b(repr((index, repeat, salt)).encode(), digest_size=16).hexdigest()
     point = {"n": index} if values is None else values
     return Experiment(digest, index, repeat, point, (), (), {}, None, Recipe())
@@ -67,14 +67,14 @@ def outcome(
     attempt: int = 1,
     **more: MetricValue,
 ) -> Outcome:
-    """An outcome of an experiment, with times and a host."""
+    """Return an outcome of an experiment, with times and a host."""
     cause, code = ("", 0) if status == "ok" else ("exit 3", 3)
     measured = {**(metrics or {}), **more}
     return Outcome(of.digest, status, cause, measured, attempt, "karwendel", 1e9, 1e9 + 2.5, code)
 
 
 def same(one: object, other: object) -> bool:
-    """Whether two values are one to the bit: type, NaN and the sign of zero included."""
+    """Return whether two values are one to the bit: type, NaN and the sign of zero included."""
     return _image(one) == _image(other)
 
 
@@ -93,7 +93,7 @@ ALL = [e.digest for e in FIVE]
 
 
 def driven(repository: Repository, drivers: int = 1) -> list[int]:
-    """A study ``s`` and the lease numbers of its *drivers*."""
+    """Return a study ``s`` and the lease numbers of its *drivers*."""
     repository.open("s", DEFINITION)
     return [
         repository.acquire_lease("s", DriverProcess.current(), join=True).number
@@ -123,7 +123,7 @@ def run_as(
 
 
 def dead_driver() -> DriverProcess:
-    """A driver of this host whose process has ended."""
+    """Return a driver of this host whose process has ended."""
     process = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
     driver = DriverProcess(
         DriverProcess.current().host, process.pid, process_birth(process.pid) or ""

@@ -50,7 +50,7 @@ class MoldableContract:
     """Say how the algorithm is made."""
 
     def algorithm(self, seed: int) -> MoldableAlgorithm:
-        """The algorithm, whose choices by chance are those of *seed*."""
+        """Return the algorithm, whose choices by chance are those of *seed*."""
         raise NotImplementedError
 
     def test_a_plan_can_be_carried_out(self) -> None:

@@ -23,11 +23,11 @@ class ObserverContract:
     """Say which observer it is; its tests run in a folder where it may write."""
 
     def observer(self) -> Observer:
-        """A new observer."""
+        """Return a new observer."""
         raise NotImplementedError
 
     def transitions(self) -> list[Transition]:
-        """Every transition that there is, each of an experiment of its own."""
+        """Return every transition that there is, each of an experiment of its own."""
         return [
             Transition(
                 of := experiment(number),

@@ -56,7 +56,7 @@ class OnlineContract:
     """Say how the algorithm is made."""
 
     def algorithm(self, seed: int) -> OnlineAlgorithm:
-        """The algorithm, whose choices by chance are those of *seed*."""
+        """Return the algorithm, whose choices by chance are those of *seed*."""
         raise NotImplementedError
 
     def test_every_workflow_ends_and_none_begins_before_it_arrives(self) -> None:

@@ -27,7 +27,7 @@ class PolicyContract:
     """Say how the policy is made."""
 
     def policy(self, seed: int) -> Policy:
-        """The policy, whose choices by chance are those of *seed*."""
+        """Return the policy, whose choices by chance are those of *seed*."""
         raise NotImplementedError
 
     def test_every_task_runs_once_if_nothing_disturbs(self) -> None:

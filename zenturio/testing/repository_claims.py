@@ -122,7 +122,7 @@ class Claims:
 
 
 def _claiming(repository: Repository, experiment: Experiment) -> Lease:
-    """The lease of a driver that has claimed an experiment."""
+    """Return the lease of a driver that has claimed an experiment."""
     lease = repository.acquire_lease("s", DriverProcess.current())
     assert repository.claim("s", lease.number, [experiment])
     return lease

@@ -38,7 +38,7 @@ def states(repository: Repository) -> list[tuple[int, str]]:
 
 
 def status_in(repository: Repository, study: str) -> str:
-    """How A stands in a study."""
+    """Return how A stands in a study."""
     return repository.experiment_record(study, A.digest).state
 
 

@@ -33,7 +33,7 @@ class Verbatim:
 
 
 def _quoted(quote: str, inside: str) -> str:
-    r"""A string with ``\`` escapes."""
+    r"""Return a string with ``\`` escapes."""
     return rf"{quote}[^{inside}]*(?:\\(?s:.)[^{inside}]*)*{quote}?"
 
 
@@ -131,7 +131,7 @@ def shell(text: str) -> str:
 
 
 def make(text: str) -> str:
-    """``$`` and ``#`` do not keep their meaning in a makefile."""
+    """Return *text* for a makefile, in which ``$`` and ``#`` are escaped."""
     return text.replace("$", "$$").replace("#", r"\#")
 
 
@@ -169,7 +169,7 @@ def _double(text: str) -> str:
 
 
 def to_the_letter(text: str) -> str:
-    """The text itself: what follows ``=`` is an expression of the host language."""
+    """Return the text itself: what follows ``=`` is an expression of the host language."""
     return text
 
 
@@ -228,7 +228,7 @@ class Dialect:
         return next(iter((*self.line, *self.column_one, *dict(self.block))), "")
 
     def assign(self, target: str, text: str) -> str:
-        """``target = text`` as a programmer writes it in this language."""
+        """Return ``target = text`` as a programmer writes it in this language."""
         before, behind = self.around(target)
         return f"{before}{self.quote(text)}{behind}"
 

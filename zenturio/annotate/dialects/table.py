@@ -104,13 +104,13 @@ def is_prefixed(name: str) -> bool:
 
 @cache
 def known() -> tuple[Dialect, ...]:
-    """Every dialect: those of plug-ins, then the built-in ones."""
+    """Return every dialect: those of plug-ins, then the built-in ones."""
     offered = [plugins.load("dialects", name) for name in plugins.names("dialects")]
     return (*offered, *BUILT_IN)
 
 
 def named(name: str) -> Dialect:
-    """The dialect of this name; the unknown one if there is none."""
+    """Return the dialect of this name; the unknown one if there is none."""
     return _index(_called).get(name.casefold(), UNKNOWN)
 
 

@@ -49,7 +49,7 @@ EXAMPLES = (
 
 
 def find(language: str) -> Example:
-    """The example of *language*."""
+    """Return the example of *language*."""
     for example in EXAMPLES:
         if example.language == language.lower():
             return example

@@ -354,7 +354,7 @@ touch "$zen_start.job\""""
 
 
 def _worker_command(system: BatchSystem[Options], paths: JobPaths) -> Iterator[str]:
-    """The command that runs one parcel."""
+    """Yield the command that runs one parcel."""
     yield shlex.quote(system.options.python or sys.executable)
     yield "-P -m zenturio.execute.worker"  # nothing is imported from where it stands
     yield '"parcels/$zen_digest" "outcomes/$zen_digest" --start "$zen_start"'

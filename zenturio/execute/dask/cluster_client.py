@@ -270,7 +270,7 @@ class DaskCluster:
         return False
 
     def send(self, data: bytes | None, batch: TaskBatch, session: SessionSettings, key: str) -> Any:
-        """A task of Dask: to run what is packed, or to follow what runs already."""
+        """Return a task of Dask: to run what is packed, or to follow what runs already."""
         from zenturio.execute.dask import worker_plugin  # noqa: PLC0415 - loads Dask
 
         workers = [batch.worker] if batch.worker else list(batch.eligible_workers) or None
@@ -387,7 +387,7 @@ def _start_local(slots: int, options: DaskOptions) -> DaskCluster:
 
 
 def _guarded_loop() -> Any:
-    """A running event loop, in a thread of its own, for a scheduler that is not ours.
+    """Return a running event loop, in a thread of its own, for a scheduler that is not ours.
 
     The schedulers that we start are in this process, and have to read our tasks in their loops.
     """

@@ -62,7 +62,7 @@ class WorkerLoss:
 
 
 def loss_of(error: Exception, tickets: Sequence[DaskTicket]) -> WorkerLoss:
-    """The lost worker that a KilledWorker of Dask reports; it may be inert, with whatever
+    """Return the lost worker that a KilledWorker of Dask reports; it may be inert, with whatever
     arguments.
 
     The names of workers matter only where the scheduler is ours, and so the error is not inert.

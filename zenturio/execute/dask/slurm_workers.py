@@ -424,7 +424,7 @@ def _quiet_loggers() -> Iterator[None]:
 
 
 def _log_folder(folder: Path) -> Path:
-    """Where the jobs write what they say: on a disk that they share with this machine."""
+    """Return where the jobs write what they say: on a disk that they share with this machine."""
     return folder.absolute() / "places" / "jobs"
 
 

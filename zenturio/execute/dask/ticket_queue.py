@@ -281,7 +281,7 @@ class TicketQueue:
         return few and not self._ready and sent >= slots
 
     def _worker_for_suspect(self, sent: Iterable[TaskBatch]) -> str:
-        """A worker for the first suspect that waits, wide enough and without another one."""
+        """Return a worker for the first suspect that waits, wide enough and without another one."""
         if not self._suspects:
             return ""
         suspect_workers = {

@@ -96,7 +96,7 @@ class WorkerFiles:
         return replace(experiment, files=files, build=build)
 
     def missing_files(self, experiment: Experiment) -> Iterator[str]:
-        """The digests of files that are neither here nor where they came from."""
+        """Yield the digests of files that are neither here nor where they came from."""
         build = experiment.build
         for filed in (*experiment.files, *(build.files if build else ())):
             original = filed.original

@@ -170,7 +170,7 @@ def _with_nulls(facts: HostFacts, names: Iterable[str]) -> HostFacts:
 def best_host(
     requirements: JobRequirements, hosts: Sequence[HostFacts], names: Iterable[str] = ()
 ) -> int | None:
-    """The host with the highest rank of those that are as required; the freest of equals.
+    """Return the host with the highest rank of those that are as required; the freest of equals.
 
     One of which something cannot be computed (its load is 0, and somebody divides) is none of them;
     ExpressionError where that is so for all.
@@ -202,7 +202,7 @@ def worth_moving(
     gain: float,
     anew: bool,
 ) -> bool:
-    """Whether a job ends earlier *rank_there*, by more than the part *gain* of what is left.
+    """Return whether a job ends earlier *rank_there*, by more than the part *gain* of what is left.
 
     *rank_here* and *rank_there* are ranks, taken for speeds: an iteration that is usual here takes
     here / there of it there. *move* is what moving costs, in seconds; *anew*: it begins again.

@@ -142,7 +142,7 @@ class WatchedJob:
         return [{"event": "profile", "token": self.token, "text": text, "told": self._sent_bytes}]
 
     def final_state(self) -> str:
-        """``ended`` or ``lost``; empty while it runs."""
+        """Return ``ended`` or ``lost``; empty while it runs."""
         state = self.job.state()
         if state == "running":
             self._look_after_keeper()
@@ -292,7 +292,7 @@ class HostAgent:
         return {}, []
 
     def _prepare(self, request: dict[str, Any], blobs: list[bytes]) -> Answer:
-        """A folder for a job; told where it is."""
+        """Return a folder for a job; told where it is."""
         job = self._store.job(request["token"])
         if job.is_running():
             raise ValueError(f"{request['token']} runs")
@@ -375,7 +375,7 @@ class HostAgent:
         return {"files": files}, []
 
     def _read(self, request: dict[str, Any], _blobs: list[bytes]) -> Answer:
-        """A piece of a file of a job's folder, to which no link leads."""
+        """Return a piece of a file of a job's folder, to which no link leads."""
         folder = self._store.job(request["token"]).folder
         descriptor = open_inside(folder, request["path"])
         with os.fdopen(descriptor, "rb") as file:

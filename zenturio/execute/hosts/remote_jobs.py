@@ -244,7 +244,7 @@ class JobStore:
         _place_link(dated, target, stamps)
 
     def _put_build(self, build: Path, folder: Path, stamps: list[FileStamp]) -> Iterator[str]:
-        """The files of a build; their names, which are the build's from now on."""
+        """Yield the files of a build; their names, which are the build's from now on."""
         for root, folders, names in os.walk(build):
             for name in [*names, *(name for name in folders if Path(root, name).is_symlink())]:
                 source = Path(root, name)
@@ -262,7 +262,7 @@ class JobStore:
 
 
 def _checked_name(text: str) -> str:
-    """*text* if it can be the name of a file, and of nothing else."""
+    """Return *text* if it can be the name of a file, and of nothing else."""
     if not text or text.startswith(".") or not text.replace("-", "").isalnum():
         raise ValueError(f"{text!r} is not a name")
     return text

@@ -103,12 +103,12 @@ class StageContext:
 
 
 def host_step_request(step: Step, facts: Mapping[str, Value]) -> dict[str, Any]:
-    """A step as a launcher reads it, with the facts of the host filled in."""
+    """Return a step as a launcher reads it, with the facts of the host filled in."""
     return step_request(replace(step, command=fill_host_facts(step.command, facts, quote=True)))
 
 
 def fill_host_facts(text: str, facts: Mapping[str, Value], *, quote: bool = False) -> str:
-    """*text* with ``{host.arch}`` replaced by what it is; what no host has is left alone."""
+    """Return *text* with ``{host.arch}`` replaced by what it is; what no host has is left alone."""
 
     def value(match: re.Match[str]) -> str:
         name = match.group(1)
@@ -121,7 +121,7 @@ def fill_host_facts(text: str, facts: Mapping[str, Value], *, quote: bool = Fals
 
 
 def host_pattern(text: str) -> str:
-    """*text* as a pattern for any host: ``bin/solver.{host.arch}`` is ``bin/solver.*``."""
+    """Return *text* as a pattern for any host: ``bin/solver.{host.arch}`` is ``bin/solver.*``."""
     return _HOST_FACT.sub("*", text)
 
 

@@ -341,7 +341,7 @@ class _TaskExperiments:
                 self._iteration[task] += 1
 
     def experiment(self, task: int, host: str) -> Experiment:
-        """*task* at *host*, once more if it was there before."""
+        """Return *task* at *host*, once more if it was there before."""
         self._tries[task] += 1
         handed = {
             artifact.path: _file_of(artifact.path, artifact.kept)
@@ -432,5 +432,5 @@ def _file_of(name: str, path: Path) -> ExperimentFile:
 
 
 def _quoted_text(word: str) -> str:
-    """*word* as a text of an expression."""
+    """Return *word* as a text of an expression."""
     return "'" + word.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -35,7 +35,7 @@ _ROWS, _REALS = int64[:, ::1], float64[:, ::1]
 
 @njit(cache=True)
 def longer(rows: Any) -> Any:
-    """*rows* with room for as many again."""
+    """Return *rows* with room for as many again."""
     grown = np.empty((2 * rows.shape[0], rows.shape[1]), dtype=rows.dtype)
     grown[: rows.shape[0]] = rows
     return grown

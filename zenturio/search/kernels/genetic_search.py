@@ -15,7 +15,7 @@ REMAINDER, ROULETTE, TOURNAMENT, RANK, STEADY = range(5)
 
 @njit(cache=True)
 def fitness_of(losses: Any, worst: Any, scaling: Any) -> Any:
-    """How fit each is: by how much better than the *worst* loss seen, linearly scaled.
+    """Return how fit each is: by how much better than the *worst* loss seen, linearly scaled.
 
     With a factor above 1 the mean stays, and the best becomes *scaling* times the mean, unless
     the least fit would then be below nothing, which becomes 0 instead (Goldberg 1989, chapter 3).
@@ -273,7 +273,7 @@ def breed(
 
 @njit(cache=True)
 def inherited(genes: Any, at: Any, parents: Any, before: Any, losses: Any) -> Any:
-    """The loss of the parent that row *at* of *genes* equals; NaN, if it equals none."""
+    """Return the loss of the parent that row *at* of *genes* equals; NaN, if it equals none."""
     for which in range(2):
         parent, gene = parents[at, which], 0
         while gene < genes.shape[1] and genes[at, gene] == before[parent, gene]:

@@ -80,7 +80,7 @@ class TaskRuns:
         )  # fmt: skip
 
     def on_every(self, step: int) -> TaskRuns:
-        """The runs on every *step*-th processor, by its place among these."""
+        """Return the runs on every *step*-th processor, by its place among these."""
         if step == 1:
             return self
         first, last = -(-self.first // step), self.last // step

@@ -186,7 +186,7 @@ def printable(text: str) -> str:
 
 
 def relative_time(seconds: float | None, now: float | None = None) -> str:
-    """``just now``, ``3 minutes ago``, ``2 days ago``; ``never`` for none."""
+    """Return ``just now``, ``3 minutes ago``, ``2 days ago``; ``never`` for none."""
     if not seconds or not math.isfinite(seconds):
         return "never"
     passed = (time.time() if now is None else now) - seconds

@@ -291,7 +291,7 @@ def _panel_titles(panels: Sequence[Panel], places: Places, longest: int) -> list
 
 
 def _numbered(name: str, number: int) -> str:
-    """``xaxis``, ``xaxis2`` ...: what plotly calls the axes and scenes of panel 0, 1, ..."""
+    """Return ``xaxis``, ``xaxis2`` ...: what plotly calls the axes and scenes of panel 0, 1, ..."""
     return f"{name}{number + 1}" if number else name
 
 

@@ -68,7 +68,7 @@ class TextDifference(NamedTuple):
 
 
 def first_difference(path: Path, baseline: Path, within: float = 0.0) -> TextDifference | None:
-    """Where *path* is not what *baseline* is; None if it is the same.
+    """Return where *path* is not what *baseline* is; None if it is the same.
 
     Words and signs are the same to the letter, white space does not count, and numbers may differ
     by *within* times the greater one of them, or by *within* where both are below 1. OSError where
@@ -103,7 +103,7 @@ def _words(line: bytes | None) -> Iterator[Word]:
 def _difference(
     line: int, word: Word | None, expected: Word | None, within: float
 ) -> TextDifference | None:
-    """Where two words differ; either may be the end of its line."""
+    """Return where two words differ; either may be the end of its line."""
     if word is not None and expected is not None:
         if word.text == expected.text:
             return None

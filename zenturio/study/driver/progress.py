@@ -515,7 +515,7 @@ def _is_random(file: Annotated) -> bool:
 
 
 def _is_measurement(metric: Metric) -> bool:
-    """Whether a metric differs by run though the program computes the same."""
+    """Return whether a metric differs by run though the program computes the same."""
     return bool(
         metric.observed
         or metric.formula is not None
@@ -630,7 +630,7 @@ def _metrics_used(expression: Expression, formulas: Mapping[str, Expression | No
 
 
 def _takes_last_match(metric: Metric) -> bool:
-    """Whether a pattern matches anywhere in a line, and no TAKE selects a match."""
+    """Return whether a pattern matches anywhere in a line, and no TAKE selects a match."""
     return (
         metric.regex is not None
         and metric.source in ("stdout", "stderr")
@@ -821,7 +821,7 @@ class RunCounts:
         return self._is_one_fault() or not (self._is_search or self._ended_by_limit)
 
     def _is_one_fault(self) -> bool:
-        """Whether all failed for one cause that no point can escape."""
+        """Return whether all failed for one cause that no point can escape."""
         causes = list(self._failures)
         is_build = len(causes) == 1 and causes[0].startswith(BUILD_FAILED)
         return is_build or all(cause.startswith(("exit 126", "exit 127")) for cause in causes)

@@ -314,7 +314,7 @@ class StudyDriver:
         return not self._has_to_wait() and self._fill()
 
     def _has_to_wait(self) -> bool:
-        """Whether the machine is too busy to start an experiment on."""
+        """Return whether the machine is too busy to start an experiment on."""
         if self._quiet_machine is None or self._states.is_dry:
             return False
         reason = self._quiet_machine.wait_reason(has_running=bool(self._in_flight))

@@ -591,7 +591,7 @@ class PairedStudy:
         )
 
     def can_run(self, label: str) -> bool:
-        """Whether the version *label* has the points and the metric of the study."""
+        """Return whether the version *label* has the points and the metric of the study."""
         try:
             version = self._version(label)
         except InputError:
@@ -606,7 +606,7 @@ class PairedStudy:
         return next(version for version in self.versions if version.label == label)
 
     def _begins_round(self, repository: Repository) -> bool:
-        """Whether what was measured is complete, so that another round begins."""
+        """Return whether what was measured is complete, so that another round begins."""
         if self.accumulates:
             return False
         try:
