@@ -6,7 +6,7 @@ sign could make a line read as another one.
 
 For logs and bug reports, secrets are recognised by where they stand (the password of a URL, the
 value of a name such as ``api_token``) and by what they are (the value of an environment variable
-with such a name). To hide too much is fine there; to hide too little is not.
+with such a name). Masking too much is acceptable there; masking too little is not.
 """
 
 from __future__ import annotations

@@ -252,7 +252,7 @@ def _about_folder(folder: Path) -> dict[str, str]:
 
 
 def _project_key(folder: Path) -> str:
-    """What is remembered of a project: a random name that lies in it and moves along with it."""
+    """Return the key of a project: a random name stored in it, which moves with it."""
     path = folder / _ID
     # Whoever made the folder may have put a link or a pipe here.
     safely = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

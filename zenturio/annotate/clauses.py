@@ -106,7 +106,7 @@ def tokens(text: str, start: int = 0) -> Iterator[DirectiveToken]:
 
 
 def unquote(passage: Passage) -> Passage:
-    r"""What stands between the quotes, to the letter: only ``\"`` becomes the quote itself."""
+    r"""Return the text between the quotes literally: only ``\"`` is an escape."""
     quote = passage.text[0]
     inner = passage.cut(1, len(passage.text) - 1)
     spans: list[tuple[int, int]] = []
@@ -157,7 +157,7 @@ class WrittenText:
 
 
 def read_text(passage: Passage, start: int = 0) -> WrittenText:
-    """A single value, quoted or up to the next white space, with the escapes of an element."""
+    """Return a single value, quoted or up to the next white space, with the escapes of elements."""
     return TextReader(passage, start).value()
 
 
@@ -448,7 +448,7 @@ class Clauses:
         return clause.text.text if clause else None
 
     def choice(self, keyword: str, choices: tuple[T, ...]) -> T | None:
-        """The word behind *keyword*, in any case; a diagnostic where it is none of *choices*."""
+        """Return the word after *keyword*, in any case; an error if it is not one of *choices*."""
         clause = self.by_keyword.get(keyword)
         return self.chosen(keyword, clause.text, choices) if clause else None
 

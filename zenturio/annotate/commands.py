@@ -325,7 +325,7 @@ _FIRST = re.compile(r"\s*(?:[A-Za-z_]\w*=[^\s'\"$`{]*\s+)*([A-Za-z0-9_./+-]+)(?=
 
 
 def outside_programs(application: Application) -> dict[str, Path]:
-    """The first words of BUILD and RUN that are executables outside of the folder, with paths."""
+    """Return the first words of BUILD and RUN that are programs outside the folder, with paths."""
     programs = {}
     for word in dict.fromkeys(_first_words(application)):
         path = find_program(word, application.root)

@@ -257,7 +257,7 @@ class _LineSearch:
         return f"{Path(self.file).name}.zen"
 
     def _foreign(self, place: Place, head: re.Match[str]) -> None:
-        """A line that would be a directive in some other language."""
+        """Warn of a line that would be a directive in another language."""
         opener = head["opener"] or head["first"]
         if not head["rest"].startswith(MARK):
             self._warn(place, f"{MARK} after code is not a directive", _WHOLE_LINE)

@@ -89,7 +89,7 @@ class FileSelection:
 def find_files(
     paths: Sequence[str | Path], diagnostics: Diagnostics, *, follow_links: bool = False
 ) -> FileSelection:
-    """The files that *paths* name; a missing one is a diagnostic, a suspicious one a warning.
+    """Return the files that *paths* name; missing ones are errors, suspicious ones warnings.
 
     With *follow_links* links are what they lead to, as digests of format 1 have it.
     """
@@ -336,14 +336,14 @@ class _FolderWalk:
         files.append(SelectedFile(self.names.setdefault(folder, folder), name, stamp))
 
     def follow(self, path: Path, name: str, above: tuple[str, ...]) -> None:
-        """What a symbolic link leads to, as if it stood in its place."""
+        """Add the target of a symbolic link, as if it were in the link's place."""
         if reason := self.leads_away(path, above):
             self.warn(path, f"the symbolic link {reason}; it is left out")
         else:
             self.member(path, name, (*above, os.path.realpath(path)))
 
     def member(self, path: Path, name: str, above: tuple[str, ...]) -> None:
-        """A file or folder; *above* ends with itself."""
+        """Add a file or folder; *above* ends with itself."""
         if path.is_dir():
             self.folder(path, name + "/", above)
         elif not path.is_file():

@@ -86,7 +86,7 @@ class _Content:
 
 
 def declaration(body: Passage, start: int, keyword: str) -> Declaration:
-    """What stands behind SUBSTITUTE, ASSIGN, ENV or PARAM from *start* on."""
+    """Parse the text after SUBSTITUTE, ASSIGN, ENV or PARAM, from *start* on."""
     diagnostics = Diagnostics()
     target, at = read_target(body, start, keyword)
     match = _SIGN.match(body.text, at)
@@ -235,7 +235,7 @@ _FORMULA_CLAUSES = ("UNIT", "OPTIONAL", "EXACT", "WHEN")
 
 
 def measured(body: Passage, start: int) -> MetricStatement:
-    """What stands behind METRIC."""
+    """Parse the text after METRIC."""
     diagnostics = Diagnostics()
     name, at = read_target(body, start, "METRIC")
     if name.text in MEASURED:
@@ -327,7 +327,7 @@ def _check_way(clauses: Clauses, name: Passage) -> None:
 
 
 def _check_signs(clauses: Clauses, chosen: Sequence[str]) -> None:
-    """The signs with which numbers are written: one character each, and two different ones."""
+    """Check THOUSANDS and DECIMAL: two different single characters."""
     signs = {k: clauses.by_keyword[k] for k in ("THOUSANDS", "DECIMAL") if k in clauses.by_keyword}
     for keyword, clause in signs.items():
         place, sign = clause.place, clause.text.text
@@ -364,7 +364,7 @@ def _check_source(clauses: Clauses, chosen: Sequence[str], name: Passage) -> Non
 
 
 def check_inside(path: Passage, keyword: str) -> None:
-    """A path or a pattern stays in the experiment's folder: relative, and without ``..``."""
+    """Check that a path or a pattern stays in the folder: relative, and without ``..``."""
     # A backslash parts folders on other systems; refused everywhere, it is safe everywhere.
     parts = PurePosixPath(path.text.replace("\\", "/")).parts
     outside = not parts or parts[0] == "/" or ".." in parts
@@ -379,7 +379,7 @@ _EVENTS_BY_METRIC = {counter_metric(event): event for event in EVENTS}
 
 
 def probed(body: Passage, start: int) -> RegionStatement:
-    """What stands behind CR: ``name PMETRIC WTIME,CTIME BEGIN``."""
+    """Parse the text after CR: ``name PMETRIC WTIME,CTIME BEGIN``."""
     diagnostics = Diagnostics()
     name, at = read_target(body, start, "CR")
     if name.text.upper() == "PMETRIC" and "PMETRIC" not in body.text[at:].upper():
@@ -510,7 +510,7 @@ FEWEST_REPEATS = 6
 
 
 def read(body: Passage) -> Statement:
-    """The statement that *body* (what stands behind ``ZEN$``) makes; AnnotationError if none."""
+    """Return the statement in *body*, the text after ``ZEN$``; AnnotationError if invalid."""
     if len(body.text) > LONGEST_DIRECTIVE:
         message = (
             f"a directive has at most {LONGEST_DIRECTIVE:,} characters, this one {len(body.text):,}"

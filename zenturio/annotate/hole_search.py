@@ -66,7 +66,7 @@ class HoleLayout:
         return bisect_right(self.starts, position) - 1
 
     def is_open(self, line: int) -> bool:
-        """Whether occurrences in the line count: not in directives, not between OFF and ON."""
+        """Whether occurrences in the line count: not in directives, nor between OFF and ON."""
         return line not in self._closed
 
     def allows(self, occurrence: Occurrence) -> bool:
@@ -81,7 +81,7 @@ class HoleLayout:
 
 
 def occurrences(annotated: Annotated) -> tuple[Occurrence, ...]:
-    """What is replaced in the file: leftmost first, of several the longest, none overlapping.
+    """Return the replacements in the file: leftmost first, the longest of several, not overlapping.
 
     Of two holes with the same target, the one whose scope begins later stands further inside.
     """
@@ -102,7 +102,7 @@ def occurrences(annotated: Annotated) -> tuple[Occurrence, ...]:
 
 
 def diagnostics(files: Iterable[Annotated]) -> tuple[Diagnostic, ...]:
-    """One for each SUBSTITUTE without OPTIONAL whose target stands in none of its files."""
+    """Return one for each SUBSTITUTE without OPTIONAL whose target is in none of its files."""
     counts: dict[Hole, int] = defaultdict(int)
     where: dict[Hole, list[Annotated]] = defaultdict(list)
     for file in files:
@@ -621,7 +621,7 @@ def _indent(annotated: Annotated, line: WrittenDirective) -> str:
 
 
 def _routines(annotated: Annotated) -> Iterable[_Edit]:
-    """What regions need behind the end of the file."""
+    """Return the code that regions need after the end of the file."""
     text = annotated.source.text or ""
     routines = "".join(probe_routine(region, annotated.dialect) for region in annotated.regions)
     if routines:

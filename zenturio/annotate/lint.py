@@ -89,7 +89,7 @@ _ENVIRONMENT_MARKS = ("pyvenv.cfg", "conda-meta/history")
 
 
 def ignored(application: Application) -> Iterator[Diagnostic]:
-    """Files that Git ignores: objects, binaries, results of before, or data."""
+    """Warn of files that Git ignores: objects, binaries, earlier results, or data."""
     rules = GitIgnore.around(application.root)
     if rules is None:
         return
@@ -195,7 +195,7 @@ def cmake_caches(application: Application) -> Iterator[Diagnostic]:
 
 
 def future(application: Application) -> Iterator[Diagnostic]:
-    """Files whose times have not come yet: to a build they are as new as the present."""
+    """Warn of files with times in the future, which a build takes for changed."""
     limit = time_ns() + _SKEW
     late_paths = [file.path for file in application.files if (file.source.mtime or 0) > limit]
     late_paths = sorted(
@@ -218,7 +218,7 @@ _BARE_FILE_NAME = re.compile(rf"(?<![\w./+-]){_FILE_NAME.pattern}")
 
 
 def left_beside(application: Application) -> Iterator[Diagnostic]:
-    """Files beside a single one that it names, and that its experiments do not get."""
+    """Warn of files that a single file names, and that its experiments do not get."""
     if not application.paths or any(path.is_dir() for path in application.paths):
         return
     texts = [file.source.text or "" for file in application.files]
@@ -275,7 +275,7 @@ def fits(application: Application) -> Iterator[Diagnostic]:
 
 
 def blanks(application: Application) -> Iterator[Diagnostic]:
-    """A WHEN without DEFAULT whose parameter is an operand: ``q = ;`` where it does not hold."""
+    """Warn of a WHEN without DEFAULT whose parameter is an operand: ``q = ;`` if it is false."""
     parameters_without_default = {
         p.name: p for p in application.space.parameters if p.when and p.default is None
     }

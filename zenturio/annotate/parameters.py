@@ -52,7 +52,7 @@ class NameTable:
     def check(
         self, expression: Expression, role: str, *, metrics: bool = False, host: bool = False
     ) -> Type | None:
-        """The type of *expression*, which *role* says; all that is wrong becomes diagnostics."""
+        """Return the type of *expression*, which has this *role*; errors become diagnostics."""
         used = expression.names | expression.indexed
         # Of unknown type: a name that is declared wrongly has its diagnostic already.
         types: dict[str, Type | None] = dict.fromkeys(self.declared | (self.words & used))
@@ -139,7 +139,7 @@ def in_order(
     places: Mapping[str, Place | None],
     diagnostics: Diagnostics,
 ) -> tuple[list[str], set[str]]:
-    """The names, each behind those that it needs; and those that need themselves, printed."""
+    """Return the names, each after those that it depends on, and the names on cycles."""
     walk = _DependencyWalk(needs)
     for name in needs:
         walk.visit(name)
@@ -203,7 +203,7 @@ class Parameters:
 def merge(
     declared: Iterable[Declared], overrides: Mapping[str, Declaration], diagnostics: Diagnostics
 ) -> Parameters:
-    """One parameter for each name; what does not agree names both places."""
+    """Return one parameter for each name; contradictions are errors with both places."""
     groups: dict[str, list[Declared]] = {}
     for candidate in declared:
         if candidate.declaration.same is None:
@@ -222,7 +222,7 @@ def merge(
 
 
 def read_overrides(texts: Sequence[str], diagnostics: Diagnostics) -> dict[str, Declaration]:
-    """What ``-P name={…}`` says, by name."""
+    """Return the sets of ``-P name={…}``, by name."""
     overrides: dict[str, Declaration] = {}
     for text in texts:
         with diagnostics.gather():
@@ -288,7 +288,7 @@ def _parameter(group: Sequence[Declared]) -> Parameter:
 
 
 def _agreed(group: Sequence[Declared], clause: str, diagnostics: Diagnostics) -> Any:
-    """What the declarations say in a clause; one may leave it out, none may contradict."""
+    """Return the value of a clause on which all declarations that have it agree."""
     keyword = clause.upper()
     declarations = [d.declaration for d in group if getattr(d.declaration, clause) is not None]
     for later_declaration in declarations[1:]:
@@ -336,7 +336,7 @@ def _set_text(declaration: Declaration) -> str:
 
 
 def _differ(first: Declaration, second: Declaration) -> NoReturn:
-    """The diagnostic about one name with two meanings."""
+    """Return the diagnostic about a name with two meanings."""
     name = second.name.text
     second_text, first_text = (_short(_set_text(text)) for text in (second, first))
     hint = "write the same in both places, or rename one of them: AS …"

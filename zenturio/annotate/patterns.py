@@ -275,7 +275,7 @@ def check_pattern(passage: Passage) -> Pattern:
 
 
 def _hint(reason: str) -> str:
-    """What would be right, for the commonest mistakes."""
+    """Return a hint for the commonest mistakes."""
     if "perl operator" in reason:
         return "the syntax is RE2's, without look-around; put the text to extract in a group (…)"
     if "escape sequence: \\" in reason and reason[-1].isdigit():
@@ -338,7 +338,7 @@ def _family(value: Any) -> type:
 
 
 def json_steps(path: str | Passage) -> tuple[JsonStep, ...]:
-    """The steps of *path*: a name, a number from 0 (from the end below 0), ``EVERY``, a filter."""
+    """Return the steps of *path*: names, indices (from the end if negative), ``EVERY``, filters."""
     passage = Passage.of(path, "JSON")
     text = passage.text
     if not text.startswith("$"):

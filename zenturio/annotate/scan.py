@@ -211,7 +211,7 @@ class Assembly:
         )
 
     def uses(self) -> Iterator[Use]:
-        """What is declared to be used, each once."""
+        """Return the declarations of USE, each once."""
         declared: set[tuple[str, str, Path | None]] = set()
         for document in self.documents:
             for written in document.written:
@@ -263,7 +263,7 @@ class Assembly:
         trust.require_reading(foreign)
 
     def once(self, kind: type[S], keyword: str, place: Callable[[S], Place]) -> S | None:
-        """The only statement of its kind; a second one is a diagnostic that names the first."""
+        """Return the only statement of its kind; a second one is an error that names the first."""
         first: S | None = None
         for statement in self.statements_of(kind):
             if first is not None:
@@ -297,7 +297,7 @@ class Assembly:
         return replace(repeat, count=max(repeat.count, FEWEST_REPEATS), until=until)
 
     def targets(self, parameters: Parameters, repeat: Repeat) -> Targets:
-        """What is replaced where; a target that stands nowhere is a diagnostic."""
+        """Return the replacements; a target that is found nowhere is a diagnostic."""
         files = [document for document in self.documents if document.kind == "file"]
         seed = {repeat.seed} if repeat.seed is not None else set()
         copied = {file.path: file for file in self.copied}
@@ -530,7 +530,7 @@ def scan(
     follow_links: bool = False,
     confined: bool = False,
 ) -> Application:
-    """What the directives of these files and folders say; AnnotationError with all diagnostics.
+    """Return the application of these files and folders; AnnotationError with all diagnostics.
 
     Each of *overrides*, as ``n = { 1, 2 }``, gives a parameter another set, or adds one. With
     *follow_links* symbolic links are what they lead to. With *confined* it is a SafetyError to take
@@ -582,7 +582,7 @@ def scan(
 def scan_following(application: Application) -> Application | None:
     """Return *application* with its links followed, as format 1 of the digests has it.
 
-    None where that is another program, for directives behind a link would be there twice.
+    None if that is another program: directives behind a link would be read twice.
     """
     has_links = application.links or any("/.bin/" in path for path in application.file_paths)
     if not has_links:

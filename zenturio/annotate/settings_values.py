@@ -27,7 +27,7 @@ _UNQUOTED = "a text without quotes"
 
 
 class _Setting(NamedTuple):
-    """The line of a file that sets the target of an assignment, too."""
+    """A line of a file that also sets the target of an assignment."""
 
     number: int
     kind: str

@@ -273,7 +273,7 @@ def size_of(stamp: bytes) -> int:
 
 
 def mtime_of(stamp: bytes) -> int:
-    """When the file was last written, in nanoseconds since 1970."""
+    """Return when the file was last modified, in nanoseconds since 1970."""
     mtime: int = _STAMP.unpack(stamp)[3]
     return mtime
 
@@ -435,7 +435,7 @@ def _cache_path(root: Path, named: Iterable[str]) -> Path | None:
 
 
 def _load(path: Path | None) -> _Remembered:
-    """What was saved in *path*; nothing where it is damaged, or not this user's own."""
+    """Return the saved reading in *path*; None if it is damaged, or not this user's."""
     try:
         if path is None:
             raise FileNotFoundError

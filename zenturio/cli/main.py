@@ -1,4 +1,4 @@
-"""The door: puts the verbs together, and turns every error into words and an exit code."""
+"""The entry point of ``zen``: calls the verbs, turns errors into messages and exit codes."""
 
 import gc
 import logging
@@ -116,7 +116,9 @@ def _explain(error: BaseException) -> int | None:
 
 
 def _damage() -> tuple[Diagnostic, ...]:
-    """What explains an unforeseen error: values of a database that no program of ours wrote."""
+    """Return the cause of an unexpected error, if it is values of the database that zenturio did
+    not write.
+    """
     if "zenturio.record.database" not in sys.modules:
         return ()
     from zenturio.record.consistency_check import damage_of_opened_files

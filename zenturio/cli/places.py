@@ -148,7 +148,7 @@ def show(
 
 
 def _script(named_place: "NamedPlace") -> str:
-    """What a job of the place would be."""
+    """Return the script of a job of the place."""
     from zenturio.errors import InputError
     from zenturio.record.open import FOLDER, project_folder
 
@@ -237,7 +237,7 @@ def _happened(folder: Path, digests: list[str], chart: Path | None, json: bool) 
 
 
 def _names(events: "list[HostEvent]") -> dict[str, str]:
-    """What jobs are called: by the values in which they differ, where those are recorded."""
+    """Return names of jobs: by the values in which they differ, if these are recorded."""
     from zenturio.errors import ZenError
     from zenturio.study.overview import opened_repository
 

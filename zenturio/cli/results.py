@@ -229,7 +229,7 @@ def sql(
 
 
 def query_of(text: str, tables: list[str] | None = None) -> str:
-    """The query that *text* is, or that the file holds which it names; with *tables* beside it."""
+    """Return the query in *text*, or in the file that it names; *tables* are CSV files."""
     from zenturio.errors import InputError
     from zenturio.query.raw_query import with_csv_tables
 

@@ -411,7 +411,7 @@ class ProgressLine:
         self._shown = True
 
     def _remark(self, words: str) -> None:
-        """A line that stays, whatever moves."""
+        """Print a line above the progress line."""
         self._erase()
         self._stream.write(words + "\n")
         self._stream.flush()
@@ -428,7 +428,7 @@ class ProgressLine:
 
 
 def progress_line(progress: RunProgress) -> str:
-    """Return all in one line, the most important first."""
+    """Return the progress in one line, the most important facts first."""
     parts = [f"running {progress.done:,}/{progress.total:,}"]
     if progress.failed:
         parts.append(f"{progress.failed:,} failed")

@@ -504,7 +504,7 @@ def tune(
 
 
 def _once(tuning: "Tuning", repository: Any, place_options: Any, *, go_on: bool) -> None:
-    """One search, and what it came to: as JSON, and for the experiment that this is, if it is."""
+    """Run one search, and print its result; append it to ``$ZEN_METRICS`` within an experiment."""
     import json
     import os
 

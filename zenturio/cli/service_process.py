@@ -162,7 +162,7 @@ def _serve(serving: StudyService, over: threading.Event) -> None:
 def _configuration(
     project: Path, host: str | None, port: int | None, policy: str, on: Sequence[str]
 ) -> ServiceConfig:
-    """What the file says, and options say otherwise."""
+    """Return the settings of the file, overridden by options."""
     config = ServiceConfig.of(project)
     if host is not None or port is not None:
         # An address on the command line replaces the socket of the file.

@@ -166,7 +166,7 @@ def points(application: "Application", size: int | None) -> str:
 
 
 def facts(application: "Application", seconds: float) -> dict[str, Any]:
-    """Return all of it as JSON has it."""
+    """Return the whole description as plain values for JSON."""
     from zenturio.space import Zip
     from zenturio.study.study_definition import repeat_facts
 
@@ -264,7 +264,7 @@ def _samples(space: "Space", sizes_of_space: SpaceSizes, end: float) -> "tuple[l
 
 
 def show(application: "Application", seconds: float) -> None:
-    """All of it as a person reads it."""
+    """Print the whole description of the space."""
     space, end = application.space, time.monotonic() + seconds
     sizes_of_space = sizes(space, seconds)
     rows: list[tuple[str, str, str, str]] = [
@@ -294,7 +294,7 @@ def show(application: "Application", seconds: float) -> None:
 
 
 def _show_questions(application: "Application") -> None:
-    """What is measured, and what is wanted."""
+    """Print metrics and objectives."""
     for metric in application.metrics:
         unit = f" [{metric.unit}]" if metric.unit else ""
         source = f"from {metric.source}" if metric.source else "reported by the program"

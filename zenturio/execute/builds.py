@@ -121,7 +121,7 @@ class BuildCache:
         return isinstance(result, BuildResult) and result.idle
 
     def forget(self, digest: str) -> None:
-        """A build that was changed is no build: the next experiment makes it again."""
+        """Discard a build that was modified, so that the next experiment makes it again."""
         self._results.pop(digest, None)
         self._list_path(digest).unlink(missing_ok=True)
 

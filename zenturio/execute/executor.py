@@ -68,7 +68,7 @@ class Resumable(Executor, Protocol):
     """
 
     def forget(self, digest: str) -> None:
-        """The outcome of that experiment is recorded: nobody will ask for it again."""
+        """Note that the outcome is recorded, so that its files may be removed."""
         ...
 
 
@@ -103,7 +103,7 @@ class AdaptsToRuntime(Executor, Protocol):
     """A place that goes by how long experiments take."""
 
     def learn(self, outcome: Outcome) -> None:
-        """One that was run before, here or elsewhere."""
+        """Note the duration of an experiment that was run before, here or elsewhere."""
         ...
 
 
@@ -151,7 +151,7 @@ class CancellableFuture(Future[Outcome]):
         """What the place runs before: a part of the kind of machine that an outcome belongs to."""
 
     def set_result(self, outcome: Outcome) -> None:
-        """What came of it, with what the place ran before."""
+        """Set the outcome, with the setup of the place added."""
         if self.setup:
             machine = replace(outcome.machine or MachineKind(), setup=self.setup)
             outcome = replace(outcome, machine=machine)

@@ -328,7 +328,7 @@ _OUTCOME = record({
 
 
 def pack_outcome(outcome: Outcome, *, shared: bool = False) -> bytes:
-    """*outcome* as bytes; with *shared* its artifacts are only named: the disk is the same."""
+    """Return *outcome* as bytes; with *shared*, on the same disk, artifacts are only named."""
     logs = (outcome.stdout, outcome.stderr)
     blobs = [part for log in logs for part in (log.head, log.tail)]
     artifacts = [[a.path, a.size, a.sha256, str(a.kept), a.mode] for a in outcome.artifacts]
@@ -353,7 +353,7 @@ def pack_outcome(outcome: Outcome, *, shared: bool = False) -> bytes:
 
 
 def pack_failure(error: ZenError) -> bytes:
-    """Why the place itself could not run an experiment: Return *error* to be raised again."""
+    """Pack *error*, by which a place failed to run an experiment, to be raised again."""
     rows = [
         [c.message[:_LONGEST_TEXT], place_to_json(c.place), c.hint[:_LONGEST_TEXT], c.severity]
         for c in error.diagnostics[:_MOST_DIAGNOSTICS]
@@ -497,7 +497,7 @@ _check_experiment_manifest = record({
 
 
 def pack_experiment(experiment: Experiment, *, shared: bool = False) -> bytes:
-    """*experiment* as bytes; with *shared* large files are only named: the disk is the same."""
+    """Return *experiment* as bytes; with *shared*, on the same disk, large files are only named."""
     return pack_experiments((experiment,), shared=shared)
 
 

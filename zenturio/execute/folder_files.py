@@ -38,7 +38,7 @@ def link_leads_out(path: str, text: str) -> bool:
 
 
 def write_new(path: str, content: bytes, mode: int, mtime: int | None = None) -> None:
-    """A new file, of this *mtime* if one is given; nothing that is there is written through."""
+    """Create a file, with *mtime* if given; never write through an existing link."""
     descriptor = os.open(path, _NEW, mode & 0o777)
     try:
         if mode & 0o022:  # bits that the umask commonly takes away

@@ -211,7 +211,7 @@ class LauncherRun:
         return environment
 
     def _open(self, streams: list[CapturedStream]) -> None:
-        """From now on, reads what comes through *streams*."""
+        """Read *streams* from now on."""
         for stream in streams:
             if stream.fileno() not in self._streams and not stream.ended:
                 self._streams[stream.fileno()] = stream

@@ -311,7 +311,7 @@ class LauncherProcess:
 
 
 def _reply_deadline(request: Mapping[str, Any]) -> float:
-    """When a reply is overdue: each TIMEOUT is the launcher's to keep, and it has time to end."""
+    """Return when a reply is overdue: the launcher enforces each TIMEOUT, and needs time to end."""
     limits = [step["timeout"] for step in request["steps"]]
     if None in limits:
         return float("inf")

@@ -76,7 +76,7 @@ class Dispatcher:
         self._thread.start()
 
     def put(self, task: LocalTask) -> None:
-        """From any thread."""
+        """Submit a task; thread-safe."""
         self._incoming.append(task)
         self.wake()
 
@@ -243,14 +243,14 @@ class Dispatcher:
         task.set_result(outcome)
 
     def _fail(self, task: LocalTask, error: Exception) -> None:
-        """The place failed, not the experiment."""
+        """Settle a task with an error of the place."""
         self._runner.drop(task)
         if task in self._running:
             self._release(task, self._running[task])
         task.set_exception(error)
 
     def _release(self, task: LocalTask, slot: LauncherProcess) -> None:
-        """What *task* took is free again."""
+        """Release the resources of *task*."""
         del self._running[task]
         _log.debug("%.12s left its slot, %d run", task.experiment.digest, len(self._running))
         self._room.give_back(task)
@@ -291,7 +291,7 @@ class Local(ClosesOnExit):
         pin: bool = False,
         settings: RunnerSettings = _DEFAULTS,
     ) -> None:
-        """*jobs* at once, as many as there are cores if none is said; *pin*: each on own CPUs."""
+        """*jobs* at once, by default the number of cores; *pin*: bind each to its own CPUs."""
         self.slots = jobs or usable_cores()
         self.machine = own_machine()
         self._memory = min(usable_memory(), settings.memory or usable_memory())

@@ -294,7 +294,7 @@ class EnergyObserver(RunObserver):
             self._fail(metric, folder, error)
 
     def _fail(self, metric: str, folder: str, error: OSError) -> None:
-        """A sum without one of its zones would be too small."""
+        """Fail as a whole: a sum without one of its zones would be too small."""
         self._joules[metric] = math.nan
         self._reasons[metric] = (
             f"{folder}/energy_uj cannot be read ({error.strerror}): root may allow it, by chmod a+r"
@@ -372,7 +372,7 @@ class MemoryObserver(RunObserver):
     """The memory of all processes together, shared pages counted once (PSS), sampled."""
 
     def __init__(self, is_own: Callable[[int], bool] = lambda _pid: False) -> None:
-        """*is_own*: whether a process below this one is no part of the run."""
+        """*is_own*: returns whether a child process does not belong to the run."""
         self._is_own = is_own
         self._peak = 0
         self._sum = self._seconds = 0.0

@@ -226,7 +226,7 @@ class RunAs(ClosesOnExit):
     """Run experiments on this machine, each as the user that it is for."""
 
     def __init__(self, folder: Path, helper: Path, jobs: int | None = None) -> None:
-        """*helper* is the socket of the program of root; *jobs* at once, for all users."""
+        """*helper* is the socket of root's helper; *jobs* at once, for all users together."""
         self.slots = jobs or usable_cores()
         self.threads = max(usable_cores() // self.slots, 1)
         self.machine = own_machine()

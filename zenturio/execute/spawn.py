@@ -54,7 +54,7 @@ class Spawner:
         ]
 
     def start(self, step: dict[str, Any], setsid: str = "") -> tuple[int, bool]:
-        """A process in a session of its own, and whether it was started exactly (by *setsid*)."""
+        """Start a process in its own session; return it, and whether *setsid* started it."""
         shell = [_SHELL, "-c", step["command"]]
         words = step["words"] or shell
         is_call = tuple(words[:3]) == CALL_COMMAND and len(words) == 5
@@ -78,7 +78,7 @@ class Spawner:
             return self._spawn(_SHELL, shell), False
 
     def _call(self, root: str, target: str) -> int:
-        """A fork of this process that calls a function: no interpreter has to start for it."""
+        """Fork this process to call a function, which saves the start of an interpreter."""
         call = import_module("zenturio.execute.call")
         # Libraries that the module loads start their threads here, and never again in the fork.
         for name in map(os.fsencode, NAMES):
@@ -98,7 +98,7 @@ class Spawner:
             os._exit(status)
 
     def _become(self) -> None:
-        """From here on this process is the experiment's: it has nothing of the launcher's."""
+        """Turn this forked process into the experiment's, without resources of the launcher."""
         processes.begin_session()
         signal.set_wakeup_fd(-1)
         for number in _DEFAULTS:
@@ -196,7 +196,7 @@ class CapturedStream:
         return bool(chunk)
 
     def show(self, path: str) -> None:
-        """From now on what comes is in a file at *path* too, until the end, for who looks on."""
+        """Also write the output to a file at *path* from now on, for commands that follow it."""
         if self._shown_at or not self.size:
             return
         self._shown_at = path

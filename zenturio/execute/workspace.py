@@ -73,7 +73,7 @@ class FolderPlan:
         built: Sequence[ExperimentFile] = (),
         shared: Mapping[str, SharedFile] | None = None,
     ) -> None:
-        """*built* are files of a build; *shared* are the large ones of these by path."""
+        """*built* are the files of a build; *shared* are its large files by path."""
         self._constants = constants
         self._built = built
         self.shared = shared or {}

@@ -535,7 +535,7 @@ _NUMBER = (
 
 @cache
 def _compiled(pattern: str) -> Pattern:
-    """In bounded time, for experiments choose the text."""
+    """Compile with RE2, in bounded time, because the text is an experiment's."""
     from zenturio.regular_expressions import compile_pattern  # noqa: PLC0415 - failures need it
 
     return compile_pattern(pattern)
@@ -641,7 +641,7 @@ def _last_line(text: str) -> str:
 
 
 def _panic(text: str) -> str:
-    """What Go says before it lists its goroutines."""
+    """Return the message of a Go panic, before the goroutines."""
     lines = text.split("\n")
     last_line = max((n for n, line in enumerate(lines) if line.startswith("goroutine ")), default=0)
     return next((line for line in lines[:last_line] if line.startswith(_PANICS)), "")

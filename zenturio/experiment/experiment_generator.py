@@ -162,7 +162,7 @@ class ExperimentGenerator:
 
     @property
     def former_program(self) -> dict[str, str]:
-        """The same as format 1 had it, with links followed; as it is without *former_digests*."""
+        """The same in format 1, with links followed; unchanged without *former_digests*."""
         followed = self._followed
         return self.program if followed is None or followed is self else followed.program
 

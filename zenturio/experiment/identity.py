@@ -169,7 +169,7 @@ class PointKeys:
 
 
 def value_term(name: str, text: str | None) -> Term:
-    """What one value adds to the sum: the two halves of a hash of its name and its text."""
+    """Return the term of a value in the sum: the two halves of a hash of its name and text."""
     encoded = [part.encode("utf-8", "surrogateescape") for part in (name, text) if part is not None]
     framed = b"".join(b"%d:%b" % (len(part), part) for part in encoded)
     first, second = _HALVES.unpack(blake2b(framed, digest_size=16).digest())
@@ -200,7 +200,7 @@ def checked_digest(text: str) -> str:
 
 
 def content_digest(content: bytes) -> bytes:
-    """Of a file's bytes alone."""
+    """Return the digest of a file's bytes only."""
     return blake2b(content, digest_size=SIZE).digest()
 
 
@@ -273,7 +273,7 @@ def used_part(digests: Mapping[str, str]) -> bytes:
 
 
 def framed_digest(parts: Iterable[bytes]) -> str:
-    """Of several parts, each framed by its length."""
+    """Return the digest of several parts, each framed by its length."""
     return blake2b(b"".join(map(_framed, parts)), digest_size=SIZE).hexdigest()
 
 
@@ -364,7 +364,7 @@ def _digest(use: Use, application: Application, remembered: FileDigests) -> str:
 
 
 def file_digest(path: Path, remembered: FileDigests | None = None) -> str:
-    """Of the content of a file, read again only if it looks changed; OSError if it cannot be."""
+    """Return the digest of a file's content, read again only if its stamp has changed; OSError."""
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
         raise OSError(errno.EINVAL, "it is neither a file nor a folder", str(path))
@@ -388,7 +388,7 @@ _MOST_RECENT = 4096
 
 
 def _folder_digest(folder: Path, remembered: FileDigests | None = None) -> str:
-    """Of all files below *folder*: their paths and contents; links count as what they say."""
+    """Return the digest of all files below *folder*: paths and contents; links by their texts."""
     return framed_digest(_parts(folder, remembered))
 
 

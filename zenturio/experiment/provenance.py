@@ -1,4 +1,4 @@
-"""Where results come from: code, host and time; of the environment only what is on a list."""
+"""The provenance of results: code, host and time; of the environment only listed variables."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ ENVIRONMENT = (
 
 
 def provenance(folder: Path | None = None) -> dict[str, Any]:
-    """All that is worth knowing about how, where and when a study ran; of JSON's types only."""
+    """Return how, where and when a study runs, in types of JSON."""
     return {
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "tool": tool_version(),

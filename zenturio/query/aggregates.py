@@ -162,7 +162,7 @@ def recompute_doubtful(
     heads: Sequence[SelectItem],
     keys: int,
 ) -> tuple[list[tuple[Any, ...]], bool]:
-    """Return *rows* with what was doubtful computed anew, without guards; and whether anything was.
+    """Return *rows* without guards, doubtful values computed again; and whether any were.
 
     A row is a value for each of the *heads*, the first *keys* of which make the group, and then
     one for each of their guards.
@@ -210,7 +210,7 @@ def _values(
 
 
 def _plain(value: Any) -> float | None:
-    """What PostgreSQL answers as a decimal, and what is NULL in one database and NaN in another."""
+    """Return *value* as a float; None for NULL, and for NaN, which PostgreSQL returns instead."""
     if value is None or math.isnan(value):
         return None
     try:
@@ -379,7 +379,7 @@ def _mean(sums: Sequence[Any], counts: Sequence[int]) -> float | None:
 
 
 def _deviation(spreads: Sequence[Any], sums: Sequence[Any], counts: Sequence[int]) -> float | None:
-    """Of parts with their own deviations and means (Chan, Golub and LeVeque 1979)."""
+    """Combine the deviations and means of parts (Chan, Golub and LeVeque 1979)."""
     count, mean = sum(counts), _mean(sums, counts)
     if count < 2 or mean is None or not math.isfinite(mean):
         return None
@@ -431,7 +431,7 @@ def _whole(value: object) -> object:
 
 
 def _number_or_none(value: Any) -> float | None:
-    """What comes of infinities is NULL in one database and NaN in the other: here it is NULL.
+    """Return NULL for NaN: results with infinities are NULL in one database, NaN in the other.
 
     Of decimals those are integers that no real is equal to.
     """
@@ -505,7 +505,7 @@ def total_order(
 def _in_columns(
     reader: SnapshotReader, statement: StudySelect, heads: Sequence[SelectItem], keys: int
 ) -> list[tuple[Any, ...]]:
-    """Return the *heads*, of which there are too many for one answer."""
+    """Return the *heads*, which are too many for one statement."""
     # Too many keys for GROUP BY: the rows are read and grouped in Python.
     if keys > WIDTH // 2:
         return group_in_python(reader, statement, heads, keys)

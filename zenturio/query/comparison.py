@@ -86,7 +86,7 @@ Point = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class VersionPair:
-    """One point of both versions, or all points together."""
+    """The runs of both versions at one point, or at all points together."""
 
     point: Point
     first: float
@@ -312,8 +312,8 @@ def compare_studies(
     """Compare two studies, versions or choices of results: *where* and *rows* are of each.
 
     A study of versions that were run for a comparison has its own, with its *plan*: those of its
-    newest round are compared unless *where* names others. Where the wall time is unclear, what the
-    processor time of the same runs says stands beside it.
+    newest round are compared unless *where* names others. If the wall time is unclear, the verdict
+    by the processor time of the same runs is shown next to it.
     """
     versions = _paired_versions(repository, first) if first == second else None
     if versions is not None and where == (None, None):
@@ -418,9 +418,9 @@ def compare(
 ) -> Comparison:
     """Compare two frames of studies, point by point; *on* are the parameters that make a point.
 
-    Without *on* these are all parameters that both have. Of one study, parameters that have one
-    value in each frame, and not the same, tell the versions apart and make no point. *plan*: when
-    it was looked whether the blocks suffice, where that was not at the end alone.
+    Without *on* these are all parameters that both have. Within one study, parameters with one
+    value in each frame, and different ones, distinguish the versions and are not part of the point.
+    *plan*: the numbers of blocks at which the test was evaluated, if not only at the end.
     """
     sides = FrameColumns(first), FrameColumns(second)
     return _compare(*sides, metric, on=on, confidence=confidence, margin=margin, plan=plan)

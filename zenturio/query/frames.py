@@ -59,8 +59,8 @@ def study_frame(
     """The experiments of *study* that succeeded and meet *where*: a row each, in their order.
 
     *columns*: only these of the parameters and metrics. *metrics*: all parameters, but only these
-    metrics. *most*: of more experiments a sample of
-    about so many, always the same; ``attrs["sampled"]`` says how many of how many they are.
+    metrics. *most*: if there are more experiments, a fixed sample of about so many is returned;
+    ``attrs["sampled"]`` has both numbers.
 
     *outside*: also those whose points the present space does not hold; else ``attrs["left_out"]``
     counts them. Where nothing is said, they take part if *everything* does. *rows*: of which kind

@@ -84,7 +84,9 @@ def fit_rows(columns: Mapping[str, Any], y: str, x: Sequence[str]) -> FitRows:
 
 
 def used_rows(columns: Mapping[str, Any], y: str, x: Sequence[str]) -> np.ndarray:
-    """Of each row whether a fit of *y* over *x* uses it: all of them are numbers there."""
+    """Return the mask of the rows that a fit of *y* over *x* uses: those with numbers in all
+    columns.
+    """
     table = (real_column(columns, name) for name in dict.fromkeys((*x, y)))
     used: np.ndarray = np.logical_and.reduce([np.isfinite(column) for column in table])
     return used

@@ -126,7 +126,7 @@ def condition_of(where: str | Passage | Expression | None) -> Expression | None:
 
 @contextmanager
 def open_table(repository: Repository, query: TableQuery) -> Iterator[StudyTable]:
-    """What answers *query*; InputError if *repository* keeps its rows in no database."""
+    """Return the table for *query*; InputError if *repository* is not a database."""
     connections_of(repository)
     without = frozenset() if query.outside else digests_outside(repository, query.study)
     with open_snapshot(repository) as reader:
@@ -390,7 +390,7 @@ class StudyTable:
     def page(
         self, limit: int, at: int | None = None, *, is_backwards: bool = False
     ) -> CopiedPage | None:
-        """The rows behind or before that of number *at*, by the copy; None where it cannot tell."""
+        """Return the rows after or before number *at*, by the copy; None if it cannot tell."""
         if len(self.order) > 1 or self.is_empty:
             return None
         with suppress(NotInCopyError):
@@ -434,7 +434,7 @@ class StudyTable:
         return self.source(facts=needed or by_digits)
 
     def _by_value(self, head: SelectItem, falling: bool) -> RowNumbers:
-        """Return all in the order of one value."""
+        """Return all rows in the order of one value."""
         columns = join_fragments(", ", (self.keys[2], head.fragment))
         where, keys = where_clause(self._condition), join_fragments(", ", self.keys)
         statement = sql("SELECT {} {}{} ORDER BY {}", columns, self._rows_looked_at, where, keys)

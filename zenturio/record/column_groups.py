@@ -40,7 +40,7 @@ class RowGroups:
         length: int,
         chosen: Array | None = None,
     ) -> None:
-        """*codes*: of each column a number for each of *length* rows, below the column's size.
+        """*codes*: for each column, a code below the column's size for each of *length* rows.
 
         *chosen*: which rows take part; None for all.
         """
@@ -88,7 +88,7 @@ class RowGroups:
             yield part, self.cells[part].astype(np.intp)
 
     def sums(self, values: Callable[[slice, Array], Array]) -> Array:
-        """Of each group the sum of the *values* of its rows, and behind it that of the others.
+        """Return the sum of the *values* of each group, followed by the sum of the others.
 
         *values* is called with some rows and their groups.
         """
@@ -276,7 +276,7 @@ class GroupedValues:
         return np.where(below < 0, np.nan, self._ranked(ranks, ranks)[0])
 
     def _ranked(self, lower: Array, upper: Array) -> tuple[Array, Array]:
-        """Of each group the values of these ranks, from 0."""
+        """Return the values of these ranks, from 0, in each group."""
         groups = self._groups
         if groups.count > len(self._values) // 256:
             # Many small groups: all are sorted at once, by value and then by group.
@@ -329,7 +329,7 @@ class GroupedValues:
         return low, high, is_found | is_near
 
     def _sampled_bounds(self, lower: Array, upper: Array) -> tuple[Array, Array]:
-        """Of each group values between which these ranks almost surely are, by the sample.
+        """Return bounds for the values of these ranks in each group, by the sample; almost certain.
 
         Behind them those of the rows that take no part: nothing lies between.
         """

@@ -231,7 +231,7 @@ class ColumnarCopy:
         """Parts of files whose checksums were right: means read them again."""
 
     def field(self, key: str) -> CopiedField:
-        """What a column is; NotInCopyError if the copy lacks it."""
+        """Return the description of a column; NotInCopyError if the copy lacks it."""
         if key not in self._fields or key in self._manifest.left_out:
             raise NotInCopyError(key)
         return self._fields[key]
@@ -628,13 +628,13 @@ class _Copier:
                 path.unlink(missing_ok=True)
 
     def _edit_proof(self, number: int) -> list[Any]:
-        """Of the edit of this number what another one would not have; nothing if there is none."""
+        """Return values that identify the edit with this number; empty if there is none."""
         query = "SELECT first, last FROM edits"
         edits = self._fetch(f"{query} WHERE version = {self._version} AND number = {int(number)}")
         return [[*edit, self._proofs(edit).get(edit[1])] for edit in edits]
 
     def _proofs(self, numbers: Sequence[int]) -> dict[int, list[Any]]:
-        """Of rows of these numbers what no others would have."""
+        """Return values that identify the rows with these numbers."""
         listed = ", ".join(map(str, numbers)) or "0"
         query = "SELECT id, digest, started, ended FROM results"
         rows = self._fetch(f"{query} WHERE version = {self._version} AND id IN ({listed})")

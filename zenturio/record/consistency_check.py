@@ -109,7 +109,7 @@ def _is_sound(
 
 
 def _grouped_conditions(table: str, columns: Sequence[Column[object]]) -> Iterator[str]:
-    """What holds for each row: most rows leave most slots empty."""
+    """Return the conditions on a row, in groups: most rows leave most slots empty."""
     slots = [column for column in columns if _is_slot(table, column.name)]
     for column in columns:
         if column not in slots:
@@ -121,7 +121,7 @@ def _grouped_conditions(table: str, columns: Sequence[Column[object]]) -> Iterat
 
 
 def _condition(table: str, column: Column[object]) -> str:
-    """What holds for a value of a column, which is 0 for NULL where there must be a value."""
+    """Return the conditions on a row, in groups: most slots of most rows are empty."""
     conditions = " AND ".join(_conditions(table, column))
     return f'("{column.name}" IS NULL OR {conditions})' if column.nullable else f"({conditions})"
 
@@ -168,7 +168,7 @@ def _of_column(transaction: Transaction, table: str, column: Column[object]) -> 
 
 
 def _conditions(table: str, column: Column[object]) -> Iterator[str]:
-    """What holds for each value of a column."""
+    """Return the conditions on each value of a column."""
     name = f'"{column.name}"'
     key = (table, column.name)
     kinds = _kinds(column.type, table, column.name)
@@ -378,7 +378,7 @@ def _counters(transaction: Transaction) -> Iterator[str]:
 
 
 def _places(transaction: Transaction) -> Iterator[str]:
-    """No two fields of a study have the same place."""
+    """Check that no two fields of a study share a place."""
     fields_at: Counter[tuple[int, str]] = Counter()
     for study, text in transaction.sql("SELECT study, place FROM fields"):
         place = FieldLocation.parse(text)
@@ -406,7 +406,7 @@ _NEXT = (
 
 
 def check_artifacts(database: Database, store: ArtifactStore, *, contents: bool) -> Iterator[str]:
-    """What is wrong with the files, in words; with *contents* each is read and hashed."""
+    """Return the errors in the files, as messages; with *contents* each is read and hashed."""
     wrong = done = 0
     label = "reading artifacts" if contents else "checking artifacts"
     report = work_progress.get()

@@ -197,7 +197,7 @@ class DatabaseDialect(Protocol):
         ...
 
     def settle(self, connection: Any) -> None:
-        """The database is ours: this connection and later ones may change how its file is kept."""
+        """Set the options of the file, now that the database is known to be ours."""
         ...
 
     def limit_cache(self, kib: int) -> None:

@@ -234,7 +234,7 @@ def _portable(database: Database, column: Column[Any], stored: Sequence[Any]) ->
 
 
 def column_bytes(values: Sequence[Any]) -> bytes:
-    """Return bytes that are equal for equal values of equal types alone; NaN equals itself."""
+    """Return bytes that are equal only for equal values of equal types; NaN equals itself."""
     kinds = set(map(type, values))
     nulls = b""
     if type(None) in kinds:

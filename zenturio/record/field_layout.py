@@ -196,7 +196,7 @@ class LayoutBuilder:
         return replace(self._layout, fields=tuple(self._fields.values()), members=self._members)
 
     def declare(self, role: Role, new: Field) -> None:
-        """A field as the study says that it is."""
+        """Add or update a field as the study declares it."""
         stored = self._fields.get((role, new.name))
         if stored is None:
             stored = self._add(role, new)
@@ -264,14 +264,14 @@ class LayoutBuilder:
         return target, odd and isinstance(target, str)
 
     def saw(self, role: Role, name: str, form: Form) -> None:
-        """A value of a form that fills no slot."""
+        """Note a value of a form that needs no slot."""
         stored = self._fields[role, name]
         if form & ~stored.forms:
             self._set(replace(stored, forms=stored.forms | form))
         self._has_form(stored.number, form)
 
     def _has_form(self, number: int, form: Form) -> None:
-        """A value of this version."""
+        """Note the form of a value of this version."""
         declaration = self._members.get(number)
         if declaration is not None and form & ~declaration.forms:
             self._members[number] = replace(declaration, forms=declaration.forms | form)
@@ -557,7 +557,7 @@ def _later(first: Any, second: Any) -> Any:
 
 
 def _truth(value: Any) -> Any:
-    """Of a slot whose integers are truths."""
+    """Return a value of a slot of booleans, which the database keeps as integers."""
     return bool(value) if isinstance(value, int) else value
 
 

@@ -232,7 +232,7 @@ class Migration:
         return {name for (name,) in self._older.sql(self._older.database.dialect.tables)}
 
     def _restart_numbers(self, transaction: Transaction) -> None:
-        """An accepted attempt keeps its experiment's number; others get new ones behind these.
+        """Number new attempts after the experiments, whose numbers their accepted attempts keep.
 
         Restart sequences after the highest numbers written.
         """

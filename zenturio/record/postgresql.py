@@ -186,13 +186,13 @@ class PostgreSQL:
         return False
 
     def prepare(self) -> None:
-        """The database itself is its administrator's to create."""
+        """Do nothing: the administrator creates the database."""
 
     def settle(self, connection: Any) -> None:
-        """A server keeps its files itself."""
+        """Do nothing: a server manages its own files."""
 
     def limit_cache(self, kib: int) -> None:
-        """A server has its own memory."""
+        """Do nothing: a server has its own memory."""
 
     def warnings(self) -> tuple[Diagnostic, ...]:
         return ()

@@ -322,7 +322,7 @@ class _Search:
     # What is not in rows of ours
 
     def views(self) -> None:
-        """Views for other programs whose text has the secret, in the name of a field: they go."""
+        """Drop views for other programs that contain the secret in the name of a field."""
         for name, text in self.transaction.sql(self.transaction.dialect.view_texts):
             if self.secret.text(text) != text:
                 self.places.views.append(name)

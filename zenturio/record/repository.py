@@ -487,7 +487,7 @@ class Repository(Protocol):
     def submissions(
         self, turns: Iterable[SubmissionState] | None = None
     ) -> tuple[StudySubmission, ...]:
-        """Return all that was ever submitted, or what is in one of *turns*, in its order."""
+        """Return all submissions, or those in one of *turns*, in their order."""
         ...
 
     def update_submission(

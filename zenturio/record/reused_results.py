@@ -85,7 +85,7 @@ def _note_edits(context: StudyTransaction, versions: Mapping[int, int]) -> None:
 
 
 def _set_recipes(context: StudyTransaction, experiments: Iterable[Experiment]) -> None:
-    """In this version alone: another one has recipes of its own."""
+    """Change recipes in this version only: others have their own."""
     by_recipe: dict[int, list[bytes]] = {}
     for experiment in experiments:
         number = result_rows.recipe_number(context, experiment.program)

@@ -48,7 +48,7 @@ _OWNED = ("results", "attempts", "definitions")
 
 
 def restore_names(transaction: Transaction) -> None:
-    """Every version that something is left of has a study, which has a name and all its fields."""
+    """Give every version with any remains a study with a name and all its fields."""
     _restore_versions(transaction)
     for (number,) in transaction.sql("SELECT id FROM studies ORDER BY id"):
         _restore_fields(transaction, number)
@@ -184,7 +184,7 @@ def _filled(transaction: Transaction, versions: Sequence[int]) -> list[str]:
 
 
 def _restore_members(transaction: Transaction, version: int, study: int) -> None:
-    """A version without fields has all of its study, measured as its definitions say."""
+    """Give a version without fields those of its study, measured as its definitions say."""
     ((text,),) = transaction.sql("SELECT members FROM versions WHERE id = ?", (version,))
     with suppress(ValueError):
         if isinstance(stored := json.loads(text), dict) and stored:
@@ -203,7 +203,7 @@ def _restore_members(transaction: Transaction, version: int, study: int) -> None
 
 
 def _restore_definition(transaction: Transaction, version: int) -> None:
-    """A version whose definitions are all lost has at least its fields."""
+    """Give a version without definitions one with its fields."""
     if transaction.sql("SELECT 1 FROM definitions WHERE version = ? LIMIT 1", (version,)):
         return
     restored = studies.versions_by_id(transaction, [version])[version]

@@ -56,7 +56,7 @@ class SQLitePages:
         return newer if newer is not None else self._content[start : start + self.size]
 
     def _page_size(self, wal: bytes) -> int:
-        """As the header says, or the log; else that which makes most sense of the pages."""
+        """Return the page size of the header or the log; else the size that fits most pages."""
         size = int.from_bytes(self._content[16:18], "big") or 0
         size = 65536 if size == 1 else size
         if self._content.startswith(_MAGIC) and size in _SIZES:

@@ -229,7 +229,7 @@ def machines_of(transaction: Transaction, numbers: Iterable[int]) -> dict[int, M
 
 
 def host_numbers(context: StudyTransaction, outcomes: Sequence[Outcome]) -> list[tuple[int, int]]:
-    """Of each outcome the number of its kind of machine, and that of its host."""
+    """Return the numbers of the kind of machine and of the host of each outcome."""
     keys: list[HostKey] = []
     for outcome in outcomes:
         about = outcome.host_details or HostDetails()

@@ -95,7 +95,7 @@ class LocalQuadratic:
         return lonely
 
     def _varied(self, centre: Reals, step: Reals) -> Reals:
-        """Return the end of a step of another length than *step*, which is under way."""
+        """Return the end of a step with another length than *step*, whose evaluation is pending."""
         factor = self._rng.choice([0.5, 1.5, 2.0, 3.0])
         jitter = 0.1 * np.abs(step).max() * self._rng.normal(size=len(step))
         varied: Reals = np.clip(centre + factor * step + jitter, 0, 1)

@@ -449,7 +449,7 @@ class Study:
             return draw_chart(repository, query).chart
 
     def rounds(self) -> tuple[MeasurementRound, ...]:
-        """When what has results was measured again, and by whom; the first round comes first."""
+        """Return the rounds of the study, oldest first: when they were begun, and by whom."""
         with open_or_use(self.db) as repository:
             return repository.rounds(self.name)
 

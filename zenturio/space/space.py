@@ -56,9 +56,9 @@ class Space:
     """All choices for *parameters* (and *sets*, by name) that meet the *constraints*.
 
     The points have an order: the space is the product of independent components, parameters that
-    share constraints, bounds or conditions. Components come in the order of their first
-    parameters, inside one the parameters as they were declared, each behind those that it needs;
-    the last varies fastest. Without constraints this is the plain product.
+    share constraints, bounds or conditions. Components are ordered by their first parameters;
+    within one, parameters are in the order of their declaration, each after those that it depends
+    on. The last varies fastest. Without constraints this is the plain product.
     """
 
     def __init__(

@@ -237,5 +237,5 @@ class _Names:
 
 
 def _typed(values: Any) -> dict[str, tuple[type, object]]:
-    """Values of which 1, 1.0 and true are three."""
+    """Return values by which 1, 1.0 and true differ."""
     return {name: (type(value), value) for name, value in values.items()}

@@ -27,7 +27,9 @@ class FileTail:
         self._path = ""
 
     def read(self, path: str) -> bytes:
-        """What is new in the file at *path*, which may not be there yet; another begins anew."""
+        """Return what was added to the file at *path*, if it exists; a new file is read from its
+        start.
+        """
         if path != self._path:
             self.close()
             self._path, self.seen = path, 0

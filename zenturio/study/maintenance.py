@@ -112,7 +112,7 @@ def _refuse_while_driven(repository: Repository) -> None:
 
 
 def _refuse_while_used(project: Path) -> None:
-    """What a run remembers elsewhere (``--db``) has its folders here all the same."""
+    """Folders of runs are here even if their database is elsewhere (``--db``)."""
     for pid in live_driver_pids(project):
         raise ConflictError(
             f"process {pid} runs experiments in {project}", hint="prune after it has ended"

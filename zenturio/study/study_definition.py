@@ -247,7 +247,7 @@ def metric_fields(metrics: Sequence[Metric]) -> Iterator[Field]:
 
 
 def exact_metrics(metrics: Iterable[Metric]) -> frozenset[str]:
-    """Those declared EXACT, and those computed from nothing but exact metrics and parameters."""
+    """Return metrics declared EXACT, and those computed from exact metrics and parameters only."""
     by_name = {metric.name: metric for metric in metrics}
     inexact = {*MEASURED, *(m.name for m in by_name.values() if not m.exact and not m.formula)}
     size = 0

@@ -247,7 +247,7 @@ def _folded(paths: list[str]) -> Iterator[str]:
 
 
 def _shortest(path: str, folder: Path) -> str:
-    """As a person writes it: from the folder, unless that leads far up."""
+    """Return the path as a person would write it: relative, unless that leads far up."""
     relative = os.path.relpath(path, folder)
     return path if relative.startswith("../../../") else relative
 

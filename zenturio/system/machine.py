@@ -410,8 +410,8 @@ def _cpu_quotas(cgroups: Path, membership: Path) -> Iterator[float]:
 def _groups(controller: str, cgroups: Path, membership: Path) -> Iterator[Path]:
     """Yield the folders of the process's own group and of those above it: each may have a limit.
 
-    In a container, the path may be that on the host, which is not there: the root of what
-    is mounted is the container's own group then.
+    In a container, the path may be the host's, which does not exist there: then the root of the
+    mount is the container's own group.
     """
     for hierarchy, path in _memberships(controller, membership):
         mount = cgroups / hierarchy

@@ -113,7 +113,7 @@ class Tracer:
         return self._follow(root)
 
     def _begin(self, command: str) -> None:
-        """In the child: becomes the command, when it is traced."""
+        """Replace the child by the command, once it is traced."""
         try:
             os.chdir(self._folder)
             silent = os.open(os.devnull, os.O_RDWR)
@@ -177,7 +177,7 @@ class Tracer:
         _ptrace(_SYSCALL, pid, 0, deliver)
 
     def _call(self, pid: int) -> None:
-        """A process is about to make a call, or comes back from it."""
+        """Handle the entry of a process into a system call, or its return."""
         raw = (ctypes.c_char * 88)()
         _ptrace(_INFO, pid, len(raw), raw)
         kind, architecture = struct.unpack_from("@B3xI", raw.raw)

@@ -126,7 +126,7 @@ _CMAKE_BARE = re.compile(r"[A-Za-z0-9_./+:@%=,-]+")
 
 
 def shell(text: str) -> str:
-    """One word for any POSIX shell."""
+    """Return *text* as one word for any POSIX shell."""
     return shlex.quote(text)
 
 
@@ -136,17 +136,17 @@ def make(text: str) -> str:
 
 
 def cmake(text: str) -> str:
-    """One argument of a CMake command."""
+    """Return *text* as one argument of a CMake command."""
     return text if _CMAKE_BARE.fullmatch(text) else _double(text)
 
 
 def docker(text: str) -> str:
-    """One word of an ENV instruction."""
+    """Return *text* as one word of an ENV instruction."""
     return text if _CMAKE_BARE.fullmatch(text) else _double(text)
 
 
 def tcl(text: str) -> str:
-    """One word of Tcl; quoting in braces would fail for texts with odd braces."""
+    """Return *text* as one word of Tcl; braces would fail for texts with unbalanced braces."""
     if _CMAKE_BARE.fullmatch(text):
         return text
     return '"' + re.sub(r'([\\"$\[\]{}])', r"\\\1", text) + '"'
@@ -158,7 +158,7 @@ def batch(text: str) -> str:
 
 
 def fish(text: str) -> str:
-    """One word of fish, where a backslash means something within single quotes."""
+    """Return *text* as one word of fish, where a backslash is an escape within single quotes."""
     if _CMAKE_BARE.fullmatch(text):
         return text
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
@@ -178,7 +178,7 @@ def to_the_letter(text: str) -> str:
 
 @dataclass(frozen=True)
 class Dialect:
-    """One row of the table; third parties offer such rows in group ``zenturio.dialects``."""
+    """A comment syntax and its assignments; plug-ins offer more in group ``zenturio.dialects``."""
 
     name: str
     endings: tuple[str, ...] = ()
@@ -233,7 +233,7 @@ class Dialect:
         return f"{before}{self.quote(text)}{behind}"
 
     def around(self, target: str) -> tuple[str, str]:
-        """What an assignment to *target* has before the quoted text, and behind it."""
+        """Return the texts of an assignment to *target* before and after the quoted text."""
         assert self.form is not None, f"{self.name} has no assignment"
         bare = target.removeprefix(self.sigil)
         has_own = not self.sigil or bare[:1] in {"$", "@", "%", "\\"}

@@ -84,7 +84,7 @@ _SHEBANG = re.compile(
 
 
 def dialect_of(path: str | PurePath, first_line: str = "") -> Dialect:
-    """What a file of this name is written in: by its name, its ending, or how it begins."""
+    """Return the dialect of a file, by its name, its extension or its prefix."""
     name = PurePath(path).name
     named = _by_name(name, first_line.lstrip("\ufeff"))
     if named is UNKNOWN and name.endswith(_TEMPLATES):
@@ -93,7 +93,7 @@ def dialect_of(path: str | PurePath, first_line: str = "") -> Dialect:
 
 
 def is_prefixed(name: str) -> bool:
-    """Whether a file is known by how its name begins, as ``in.melt``: its ending is its own."""
+    """Return whether a file is recognised by its prefix, as ``in.melt``, not by its extension."""
     ending = PurePath(name).suffix
     return not any(ending in row.endings for row in known()) and any(
         pattern.endswith(".*") and name_fits(name, pattern)

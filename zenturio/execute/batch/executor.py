@@ -143,7 +143,7 @@ class BatchExecutor(ClosesOnExit):
         pin: bool = False,  # noqa: ARG002 - the batch system itself binds what it starts
         options: BatchOptions | None = None,
     ) -> None:
-        """*jobs* in the queue at once, running or not."""
+        """*jobs*: the most in the queue at once, running or pending."""
         self.slots = jobs or DEFAULT_JOBS
         self.remarks: deque[str] = deque()
         """What the user should know, each once; whoever shows it takes it off."""
@@ -199,12 +199,12 @@ class BatchExecutor(ClosesOnExit):
         return self._pilots.wants
 
     def learn(self, outcome: Outcome) -> None:
-        """How long an experiment took that was run before, wherever that was."""
+        """Note the duration of an experiment that was run before, at any place."""
         if outcome.status == "ok":
             self._pilots.learn(outcome.ended - outcome.started)
 
     def forget(self, digest: str) -> None:
-        """The outcome of that experiment is recorded: nobody will ask for it here again."""
+        """Remove the files of an experiment whose outcome is recorded."""
         self._table.forget(digest)
 
     def close(self) -> None:
@@ -254,7 +254,7 @@ class BatchExecutor(ClosesOnExit):
         return ticket
 
     def _submit_own_job(self, ticket: BatchTicket) -> None:
-        """It is to have a job of its own."""
+        """Submit the experiment as a job of its own."""
         parcel = pack_experiment(ticket.experiment, shared=self._shared)
         self._session.put(ticket.digest, parcel)
         self._table.add(ticket)

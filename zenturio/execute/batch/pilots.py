@@ -73,7 +73,8 @@ class Pilots:
         on_ready: Callable[[], None],
         resubmit: Callable[[BatchTicket], None],
     ) -> None:
-        """*on_ready* hears that one is there, *resubmit* gets what is to have a job of its own.
+        """*on_ready* is called when one is running, *resubmit* with experiments that need a job of
+        their own.
 
         Without *options* there are none.
         """
@@ -114,7 +115,7 @@ class Pilots:
         return self.are_ready and fits and not ticket.alone
 
     def learn(self, seconds: float) -> None:
-        """An experiment took so long."""
+        """Note the duration of an experiment."""
         with self._lock:
             self._durations.append(seconds)
             count, usual = len(self._durations), median(self._durations)
@@ -220,7 +221,9 @@ class Pilots:
         self._remark(f"pilot jobs are no longer used, and job arrays continue: {why}")
 
     def _on_done(self, ticket: BatchTicket, inner: Future[Outcome]) -> None:
-        """What came of one; who was stopped by nobody of ours gets a job of its own."""
+        """Settle an experiment of a pilot job; one that was stopped from outside gets a job of its
+        own.
+        """
         with self._lock:
             self._in_flight -= 1
             self._last_used = monotonic()

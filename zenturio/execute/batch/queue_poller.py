@@ -103,7 +103,7 @@ class QueuePoller(Generic[Options]):
         self._wake_event.set()
 
     def poll_soon(self) -> None:
-        """What is known of the queue is not enough."""
+        """Poll the queue soon, because a decision needs its state."""
         self._soon_seconds = min(SOON_SECONDS, self._options.poll)
         self._next_poll = min(self._next_poll, monotonic() + self._soon_seconds)
         self._wake_event.set()
@@ -269,7 +269,7 @@ class QueuePoller(Generic[Options]):
             )
 
     def _judge(self, ticket: BatchTicket, job: BatchJob | None) -> None:
-        """What the queue's word means for a ticket."""
+        """Decide from the state of its job what becomes of a ticket."""
         if ticket.done() or ticket.task is None:
             return
         if job is not None and not job.ended:
@@ -334,7 +334,7 @@ class QueuePoller(Generic[Options]):
     def _settle(
         self, ticket: BatchTicket, job: BatchJob | None, stored: Outcome | None, *, begun: bool
     ) -> None:
-        """The job is over, and what it left is all that will come."""
+        """Settle a ticket whose job is over with the files that it left."""
         assert ticket.task is not None
         outcome = None if ticket.fault else job_outcome(ticket.digest, job, stored, begun=begun)
         if outcome is not None:
@@ -373,7 +373,7 @@ class QueuePoller(Generic[Options]):
         return PlaceError(message, hint=hint)
 
     def _report_lost(self) -> None:
-        """What is begun again, in a line however many they are."""
+        """Log which experiments start again, in one line."""
         for message, digests in self._lost_digests.items():
             subject = f"{len(digests)} experiments, such as" if len(digests) > 1 else "experiment"
             self._remark(f"{subject} {digests[0]}: {message}; begun again")
@@ -398,7 +398,7 @@ def _last_start(ticket: BatchTicket, job: BatchJob | None) -> int:
 def _job_of_ticket(
     ticket: BatchTicket, jobs_of: Mapping[ArrayTask, list[BatchJob]]
 ) -> BatchJob | None:
-    """The job of *ticket*: where a name has several, one that lives, or that was the name's."""
+    """Return the job of *ticket*: of several with its name, a living one, or the recorded one."""
     jobs = jobs_of.get(ticket.task, []) if ticket.task else []
     if len(jobs) < 2 or ticket.task is None:
         return jobs[0] if jobs else None
@@ -424,7 +424,7 @@ class OutcomeReader:
         poll: float,
         on_outcome: Callable[[Outcome], None],
     ) -> None:
-        """*on_outcome* gets each outcome."""
+        """*on_outcome* is called with each outcome."""
         self._table = table
         self._sessions = sessions
         self._incoming = incoming

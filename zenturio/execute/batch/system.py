@@ -374,7 +374,7 @@ def option_lines(text: str, mark: str) -> list[str]:
 
 
 def setup_lines(setup: str, failing: str = ":") -> str:
-    """The lines of a script of bash that run *setup* and end the script where a command fails.
+    """Return the lines of a bash script that run *setup* and exit if a command fails.
 
     Then the script says which command that was, and does what *failing* says.
     """

@@ -366,7 +366,7 @@ def connect(options: DaskOptions, session: Path, jobs: int | None) -> DaskCluste
 
 
 def _start_local(slots: int, options: DaskOptions) -> DaskCluster:
-    """One worker for this machine; nobody else can talk to it, for they lack its key."""
+    """Start one worker on this machine, to which others cannot connect without its key."""
     dask, distributed = import_module("dask"), import_module("distributed")
     where = "the workers of this machine"
     try:

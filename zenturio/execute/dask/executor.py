@@ -160,7 +160,7 @@ class TaskTracker:
         cluster.begin(lambda: not self._is_idle)
 
     def put(self, ticket: DaskTicket) -> None:
-        """From any thread."""
+        """Submit a ticket; thread-safe."""
         with self._turn:
             fault = self._fault
             if fault is None:
@@ -170,7 +170,7 @@ class TaskTracker:
             ticket.fail(fault)
 
     def stop(self, ticket: DaskTicket) -> None:
-        """From any thread: one that has begun is to be killed; it may wait to begin again."""
+        """Stop a ticket: kill it if it has begun, also if it waits to start again. Thread-safe."""
         with self._turn:
             waits = self._queue.remove(ticket) or ticket in self._lost_tickets()
             if not waits:
@@ -194,7 +194,7 @@ class TaskTracker:
         self._thread.join(2 * _CLOSING_SECONDS)  # it may wait for an answer of Dask
 
     def cancel_unreturned(self) -> None:
-        """What has not come back never will: nothing of it is alive any more."""
+        """Cancel the tickets that have not come back, whose processes are all dead."""
         with self._turn:
             unreturned = self._take_all()
         self._cancel_all(unreturned)
@@ -407,7 +407,7 @@ class TaskTracker:
                 ticket.fail(fault)
 
     def _on_worker_lost(self, loss: WorkerLoss) -> None:
-        """A worker was lost: why that is, the batch system may say later."""
+        """Note the loss of a worker; the batch system may report the reason later."""
         if self._hands_back and len(loss.tickets) == 1:
             loss.tickets[0].taken()
             return
@@ -513,7 +513,7 @@ class Dask(ClosesOnExit):
         options: DaskOptions = _DEFAULTS,
         hands_back: bool = False,
     ) -> None:
-        """*jobs* at once, in a local cluster; others have as many slots as their workers say.
+        """*jobs* at once in a local cluster; in others, workers report their slots.
 
         With *hands_back* an experiment that has lost its worker is cancelled, for somebody else.
         """

@@ -71,7 +71,7 @@ class JobRenewal:
         logs: Path,
         patience: float,
     ) -> None:
-        """*jobs* of that *name*, whose *workers* are a cluster of Dask."""
+        """*jobs*: how many, with that *name*; their *workers* form a Dask cluster."""
         self._workers = workers
         self._name = name
         self._wanted_jobs = jobs
@@ -98,14 +98,14 @@ class JobRenewal:
         self._thread: Thread | None = None
 
     def begin(self, is_busy: Callable[[], bool]) -> None:
-        """From now on jobs are replaced while *is_busy* says that there is work."""
+        """Replace lost jobs from now on, while *is_busy* returns true."""
         self._is_busy = is_busy
         self._last_worker_seen = monotonic()
         self._thread = Thread(target=self._loop, name="zenturio-dask-jobs", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """No job is submitted any more."""
+        """Stop submitting jobs."""
         self._closed.set()
         self._wake.set()
         if self._thread is not None:
@@ -411,7 +411,7 @@ def _cluster_errors() -> Iterator[None]:
 
 @contextmanager
 def _quiet_loggers() -> Iterator[None]:
-    """What the library logs of an error, besides raising it, is not for users."""
+    """Silence what the library logs about an error that it also raises."""
     loggers = [logging.getLogger(name) for name in ("asyncio", "tornado.application")]
     before = [logger.level for logger in loggers]
     for logger in loggers:

@@ -105,20 +105,20 @@ class DaskTicket(CancellableFuture):
             self.set_result(outcome)
 
     def fail(self, error: Exception) -> None:
-        """The place failed, not the experiment."""
+        """Settle a ticket with an error of the place."""
         if not self.done():
             self.set_exception(error)
 
     def finish_cancelled(self) -> None:
-        """It was cancelled, and nothing of it is alive."""
+        """Settle a cancelled ticket whose processes are all dead."""
         self.finish(self._ended("cancelled", "cancelled"))
 
     def lost(self) -> None:
-        """Its worker died each time that it was begun."""
+        """Settle a ticket whose worker died each time."""
         self.finish(self._ended("failed", f"its worker died {self.deaths} times"))
 
     def taken(self) -> None:
-        """Its worker was lost, and somebody else is to run it."""
+        """Hand a ticket of a lost worker back, for another driver."""
         self.finish(self._ended("cancelled", "worker lost"))
 
     def _ended(self, status: str, cause: str) -> Outcome:
@@ -213,7 +213,7 @@ class TicketQueue:
         return len(self._waiting) + len(self._suspects) + len(self._ready)
 
     def put(self, ticket: DaskTicket) -> None:
-        """One more, behind all others."""
+        """Append a ticket."""
         self._waiting.append(ticket)
 
     def put_first(self, batch: TaskBatch) -> None:
@@ -221,7 +221,7 @@ class TicketQueue:
         self._ready.append(batch)
 
     def put_back(self, tickets: Collection[DaskTicket]) -> None:
-        """Those that were not run, or not to their end: they are the next to go."""
+        """Put tickets that did not finish in front of all others."""
         self._suspects.extend(ticket for ticket in tickets if ticket.is_suspect)
         # extendleft turns the order round, and the oldest is to be the first again.
         self._waiting.extendleft(t for t in reversed(list(tickets)) if not t.is_suspect)

@@ -152,7 +152,7 @@ class AttemptServices:
     """Signs of a host's fault that were seen at every host: they are the experiments' own."""
 
     def cancel_waiting_job(self, job: HostJob) -> None:
-        """*job* is to end while it waits."""
+        """Cancel *job* while it waits."""
         if self.broker.remove(job) and not job.cancel_waiting():
             job.set_result(
                 self.judge.nothing(job.experiment, "cancelled", "cancelled", job.host, job.began)
@@ -224,7 +224,7 @@ class RemoteAttempt:
         self._leave(f"the {name} failed: {error}")
 
     def suspect(self, why: str, needed: str = "") -> None:
-        """The host may be why the job failed: it runs at another one, if one would do.
+        """Suspect the host of the failure: run the job at another one, if one is suitable.
 
         When that goes better the host is charged with it. What every host shows is no fault of one.
         """
@@ -239,7 +239,7 @@ class RemoteAttempt:
             services.ordinary.add(why)
 
     def judge_hosts(self) -> None:
-        """The job has ended here: hosts where it could not run are charged with that."""
+        """Charge the hosts where the job could not run, now that it has finished here."""
         suspects = dict(self.job.suspects)
         self.job.suspects.clear()
         if self.host.name in suspects:
@@ -264,7 +264,7 @@ class RemoteAttempt:
             raise JobCancelledError
 
     def forget_staged(self) -> None:
-        """What was brought there may be gone: it is looked for again."""
+        """Forget which files the host has: they may be gone and are checked again."""
         with self.host.turn:
             ready = [name for name, transfer in self.host.making.items() if transfer.done()]
             for name in ready:
@@ -338,7 +338,7 @@ class AttemptAgent:
         self._begun = self._next_progress_note = time.monotonic()
 
     def run(self) -> None:
-        """The whole attempt; at its end the job is over, or waits for another one."""
+        """Run the attempt; afterwards the job has finished, or waits for another attempt."""
         job, services, host = self._job, self._services, self._host.name
         attempt: HostAttempt | None = None
         outcome: Outcome | None = None
@@ -528,7 +528,7 @@ class AttemptAgent:
                 copied = time.monotonic()
 
     def _lost(self) -> None:
-        """Its supervisor was killed; nothing of it is alive any more."""
+        """Handle the loss of the supervisor, with which all processes of the job died."""
         self._job.losses += 1
         if self._job.losses >= _MOST_SUPERVISOR_LOSSES and not self._job.cancel_requested:
             raise SupervisorLostError(f"its supervisor died {_MOST_SUPERVISOR_LOSSES} times")

@@ -94,7 +94,7 @@ class AttemptJournal:
         return attempt if attempt.token.partition("-")[0] == digest else None
 
     def begin(self, digest: str, host: str) -> HostAttempt:
-        """From now on a new attempt counts, at *host*."""
+        """Record a new attempt at *host*, which replaces any earlier one."""
         token = f"{digest}-{secrets.token_hex(4)}"
         return self._named(digest, HostAttempt(token, host, time.time()))
 
@@ -115,7 +115,7 @@ class AttemptJournal:
         return (self.entry(digest) / "outcome").exists()
 
     def keep_drained(self, hosts: Mapping[str, str]) -> None:
-        """The hosts that get nothing new from this driver, and why: for who looks on."""
+        """Record the drained hosts and the reasons, for commands that show them."""
         with suppress(OSError):
             folder = make_folder(self.folder, "drained")
             _write_atomic(folder / self._driver.path.name, json.dumps(dict(hosts)).encode())
@@ -145,7 +145,7 @@ class AttemptJournal:
         return attempt
 
     def abandon(self, digest: str) -> None:
-        """From now on no attempt counts."""
+        """Remove the record of the attempt."""
         (self.entry(digest) / "attempt.json").unlink(missing_ok=True)
 
     def restart(self, digest: str) -> Path:
@@ -197,7 +197,7 @@ class AttemptJournal:
 
     @contextmanager
     def building(self, digest: str) -> Iterator[str]:
-        """A token for a build, which counts as long as this process makes it."""
+        """Yield a token for a build, which is valid in the block."""
         lock = self._lock_new("builds", f"{digest}-b{secrets.token_hex(4)}")
         try:
             yield lock.path.name

@@ -94,7 +94,7 @@ class HostJob(LocalTask):
         return self.set_running_or_notify_cancel() is False
 
     def notify(self, kind: str, event: dict[str, Any]) -> None:
-        """From any thread: something happened to it, or to its host.
+        """Add an event of the job or of its host; thread-safe.
 
         MalformedError where its host says more than anybody reads.
         """
@@ -142,7 +142,7 @@ class Broker:
         select: Selector,
         start: Callable[[HostJob, RemoteHost], None],
     ) -> None:
-        """*select* chooses hosts, *start* begins an attempt; at most *limit* run at a time."""
+        """*select* chooses hosts, *start* starts an attempt; at most *limit* jobs run at a time."""
         self._options = options
         self._select = select
         self._limit = limit
@@ -199,7 +199,7 @@ class Broker:
             return error
 
     def put(self, job: HostJob) -> None:
-        """*job* waits from now on, behind those that came before it."""
+        """Append *job* to the queue."""
         with self._turn:
             self.cancel_move(job)  # it may go where room was kept, or where it is better by now
             if job not in self._waiting:
@@ -207,7 +207,7 @@ class Broker:
         self.assign()
 
     def adopt(self, job: HostJob, host: RemoteHost) -> None:
-        """*job* runs at *host* already, whether there is room or not."""
+        """Add *job*, which runs at *host* already, even beyond its capacity."""
         with self._turn:
             self._take(job, host)
         self._start(job, host)
@@ -228,7 +228,7 @@ class Broker:
             return ""
 
     def detach(self, job: HostJob) -> None:
-        """*job* is not at its host any more."""
+        """Release the resources of *job* at its host."""
         with self._turn:
             host = self._running.pop(job, None)
             if host is not None:
@@ -242,7 +242,7 @@ class Broker:
                 host.take(-job.cpus, -job.memory)
 
     def rebalance(self) -> None:
-        """A host came, went, or was looked at."""
+        """Assign waiting jobs after a change of a host."""
         self.assign()
         self._improve()
 
@@ -303,11 +303,11 @@ class Broker:
         return best_host(requirements, [host.values()], self._names()) is not None
 
     def observe_move(self, seconds: float) -> None:
-        """A move cost so many seconds: the next one will do so too."""
+        """Note the cost of a move, as the estimate for the next one."""
         self._move = seconds if self._move is None else 0.5 * (self._move + seconds)
 
     def close(self) -> tuple[list[HostJob], list[HostJob]]:
-        """Give out nothing more; who waits in vain, and who runs."""
+        """Assign no more jobs; return those that wait, and those that run."""
         with self._turn:
             self._closed = True
             return list(self._waiting), list(self._running)

@@ -97,7 +97,7 @@ class AnswerCheck:
 
 
 def valid_facts(facts: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-    """Those of the facts that expressions and slots can use, and what is wrong with another."""
+    """Return the valid facts, and the error of an invalid one."""
     sound, fault = {}, ""
     for name, value in facts.items():
         try:

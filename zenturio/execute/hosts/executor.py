@@ -150,7 +150,7 @@ class Hosts(ClosesOnExit):
         configuration: HostsFile | None = None,
         stages: Stages | None = None,
     ) -> None:
-        """*jobs* at once, at all hosts together: as many as they have slots, if none is said."""
+        """*jobs* at once, at all hosts together; by default as many as they have slots."""
         if configuration is None:
             configuration = read_hosts_file(_hosts_file(folder, options))
             trust.require(folder.absolute(), configuration.texts())
@@ -233,7 +233,7 @@ class Hosts(ClosesOnExit):
         return self._journal.alone(name)
 
     def forget(self, digest: str) -> None:
-        """The outcome is recorded: nobody will ask this place for it again."""
+        """Remove the files of an experiment whose outcome is recorded."""
         self._delivered.discard(digest)
         self._journal.forget(digest)
 

@@ -117,7 +117,7 @@ class JobRequirements:
         )
 
     def replaced_by(self, text: str) -> JobRequirements:
-        """As the program writes it: lines of REQUIRE and RANK, which replace what was said."""
+        """Return the requirements in the lines of REQUIRE and RANK that a program wrote."""
         requires: list[Expression] = []
         rank = self.rank
         for line in filter(None, map(str.strip, text.splitlines())):

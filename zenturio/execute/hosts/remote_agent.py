@@ -95,7 +95,7 @@ class WatchedJob:
     """A job whose events a driver has subscribed to."""
 
     def __init__(self, token: str, job: StoredJob, sent_bytes: int = 0) -> None:
-        """*sent_bytes*: bytes of the profile that are known already."""
+        """*sent_bytes*: bytes of the profile that the driver has already."""
         self.token = token
         self.job = job
         self.descriptor = -1
@@ -404,7 +404,7 @@ class HostAgent:
 
 
 def main() -> None:
-    """``serve FOLDER OWNER``: through standard input and output."""
+    """Run ``serve FOLDER OWNER``, on standard input and output."""
     folder = Path(sys.argv[1]).expanduser().absolute()
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     os.write(1, GREETING)

@@ -253,7 +253,7 @@ class RemoteHost:
             connection.refuse(violation)
 
     def charge(self, digest: str, fault: str, needed: str = "") -> None:
-        """It could not run that experiment; the last of several in a row drains it."""
+        """Note that the host could not run an experiment; several in a row drain it."""
         with self._wake:
             self._faults.add(digest)
             self._needed = needed
@@ -268,11 +268,11 @@ class RemoteHost:
         self._changed(self)
 
     def discharge(self) -> None:
-        """It ran an experiment to its end."""
+        """Note that the host finished an experiment."""
         self._faults.clear()
 
     def listen(self, token: str, listener: Listener) -> None:
-        """*listener* is told what happens to the job *token*, and to the connection."""
+        """Call *listener* for events of the job *token* and of the connection."""
         self._listeners[token] = listener
 
     def silence(self, token: str) -> None:
@@ -383,7 +383,7 @@ class RemoteHost:
                     self._leftovers.add(token)
 
     def _poll_facts(self, *, is_full: bool) -> None:
-        """How it is; and with *is_full* what it is, and once how fast."""
+        """Return the load of the host; with *is_full* also its facts, and once its speed."""
         self._last_poll = time.monotonic()
         self._last_survey = self._last_poll if is_full else self._last_survey
         calibrate = is_full and self.facts.get("speed") is None

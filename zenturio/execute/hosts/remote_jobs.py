@@ -10,9 +10,9 @@
 
 A file is copied into a folder, or cloned where the file system can; a large one that cannot be
 cloned is linked, and looked at behind the run, for root may write to what is read-only. Machines
-may share the folder (a home on a file server): jobs and builds are those of one. Files that are
-copied keep their times, those that are filled in are newer, and a build's have those of the build,
-for ``make`` goes by them.
+may share the folder (a home on a file server): jobs and builds are those of one. Times of files
+matter to ``make``: copied files keep theirs, filled-in files are newer, and a build's files have
+the times of the build.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class JobStore:
         mtime: int | None,
         last: bool,
     ) -> None:
-        """A piece of a shared file, which is there when its *last* piece is."""
+        """Write a piece of a shared file, which becomes visible with its *last* piece."""
         draft = self._files / f".{_checked_name(digest)}.{self._draft}"
         try:
             with draft.open("r+b" if offset else "wb") as file:
@@ -178,7 +178,7 @@ class JobStore:
         return (self._builds / _checked_name(digest)).is_dir()
 
     def keep_build(self, job: StoredJob, digest: str) -> None:
-        """What *job* left in its folder is the build, if nobody else was faster."""
+        """Keep the files of *job* as the build, unless another job was faster."""
         for name in job.folder.glob(".zen-*"):
             name.unlink()
         if json.loads(job.filled.read_bytes()) == _file_stamps(job.folder):
@@ -193,7 +193,7 @@ class JobStore:
         return self._builds / f"{_checked_name(digest)}.idle"
 
     def prepare(self, job: StoredJob, message: dict[str, Any], blobs: list[bytes]) -> None:
-        """A folder with all files of the job; one that stands there already is made anew."""
+        """Create the folder with all files of the job, replacing an existing one."""
         remove_tree(job.path)
         job.folder.mkdir(parents=True)
         stamps: list[FileStamp] = []
@@ -230,7 +230,7 @@ class JobStore:
     def _put_shared(
         self, digest: str, target: Path, mode: int, mtime: int, stamps: list[FileStamp]
     ) -> None:
-        """A staged file; where a link is all there is, what it leads to has the time."""
+        """Place a staged file; if it can only be linked, its target has the time stamp."""
         staged = dated = self.staged(digest)
         if _place_own_copy(staged, target, mode, mtime):
             return
@@ -291,7 +291,7 @@ def _write(target: Path, content: bytes, mode: int, mtime: int) -> None:
 
 
 def _place_own_copy(source: Path, target: Path, mode: int, mtime: int) -> bool:
-    """A file that may be written to: copied, or cloned if it is large; false if it cannot be."""
+    """Place a writable copy of a file, cloned if large; return False if impossible."""
     if source.stat().st_size <= COPY_LIMIT_BYTES:
         _write(target, source.read_bytes(), mode, mtime)
         return True
@@ -321,7 +321,7 @@ def _file_stamps(folder: Path) -> dict[str, list[int]]:
 
 
 def _remove_shared(path: Path) -> None:
-    """A shared file, or the build in which it is."""
+    """Remove a shared file, or the build that contains it."""
     for above in path.parents:
         if above.parent.parent.name == "builds":
             remove_tree(above)
@@ -399,7 +399,7 @@ def kill_leftovers(job: StoredJob) -> None:
 
 
 def _supervise(job: StoredJob, request: dict[str, Any], ready: int) -> None:
-    """All that a supervisor does."""
+    """Supervise a job from start to end."""
     answer = b""
     try:
         _detach(job, ready)

@@ -139,7 +139,7 @@ class _BaselineComparison:
 
 
 class ComparedWithBaselines:
-    """The experiments of a source, each behind the baselines that it is compared with."""
+    """The experiments of a source, each after the baselines with which it is compared."""
 
     def __init__(
         self,
@@ -148,7 +148,7 @@ class ComparedWithBaselines:
         generator: ExperimentGenerator,
         artifacts: Callable[[str], tuple[Artifact, ...]],
     ) -> None:
-        """*artifacts* returns the files of a baseline that is recorded."""
+        """*artifacts* returns the files of a recorded baseline."""
         self._source = source
         self._space = application.space
         self._make = generator.experiment

@@ -271,7 +271,7 @@ class ExperimentSource(Protocol):
         ...
 
     def complete(self, experiment: Experiment, outcome: Outcome) -> None:
-        """One of them has its outcome for good."""
+        """Note that the outcome of an experiment is final."""
         ...
 
 
@@ -365,7 +365,7 @@ class PointsInOrder:
         return self._experiments
 
     def complete(self, experiment: Experiment, outcome: Outcome) -> None:
-        """A walk learns nothing on its way."""
+        """Do nothing: an exhaustive run does not depend on outcomes."""
 
 
 class ArrangedPoints(PointsInOrder):

@@ -33,7 +33,7 @@ ENDED = Failpoint("study.ended")
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """The future of an experiment is done: it has an outcome, an error, or was cancelled."""
+    """The future of an experiment is done: with an outcome, an error, or by cancellation."""
 
     tracked: TrackedExperiment
     future: Future[Outcome]
@@ -291,7 +291,7 @@ class SynchronousInFlight(InFlight):
         """Nothing is kept of an experiment."""
 
     def learn(self, outcome: Outcome) -> None:
-        """It goes by no run times."""
+        """Do nothing: it does not use run times."""
 
     def remarks(self) -> tuple[str, ...]:
         return ()

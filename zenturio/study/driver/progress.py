@@ -89,7 +89,7 @@ def other_machine_notes(kinds: Counter[MachineKind]) -> tuple[str, ...]:
 
 
 def round_begins(number: int) -> str:
-    """Say that a new round is going to be measured."""
+    """Print that a new round is measured."""
     return (
         f"round {number} begins: experiments that have results are measured again, and the "
         "earlier results are kept"
@@ -359,7 +359,7 @@ class RateMeter:
         self._count = 0
 
     def add(self, count: int) -> None:
-        """*count* more have ended, now."""
+        """Note that *count* more have finished now."""
         self._count += count
         now = monotonic()
         if now - self._seen[-1][0] > self._window / 50 or len(self._seen) == 1:
@@ -733,7 +733,7 @@ class RunCounts:
         return self._meter.rate
 
     def recalled(self, experiment: Experiment, outcome: Outcome) -> None:
-        """One had its outcome already, or got it from another driver."""
+        """Note an experiment with a cached outcome, or one that another driver recorded."""
         self.cached += 1
         self._outdated.update(self._programs.changed_since(outcome))
         self._learn(experiment, outcome)
@@ -748,7 +748,7 @@ class RunCounts:
         self._has_succeeded |= tally.has_succeeded
 
     def ended(self, experiment: Experiment, outcome: Outcome) -> None:
-        """One that this run ran was recorded."""
+        """Note a recorded experiment that this run has run."""
         self._meter.add(1)
         self._alone += experiment.cpus > self._slots
         if outcome.remark:

@@ -85,13 +85,13 @@ class SlotRequest(CancellableFuture):
             self.inner.cancel()
 
     def begin(self, inner: Future[Outcome]) -> None:
-        """The place has it."""
+        """Note that the place has started the experiment."""
         self.inner = inner
         if self.cancel_requested:
             inner.cancel()
 
     def end(self) -> None:
-        """What came of it; one that the place never began was cancelled."""
+        """Settle it with its outcome; an experiment that the place never began was cancelled."""
         inner = self.inner
         assert inner is not None
         if inner.cancelled():
@@ -129,11 +129,11 @@ class Allotment:
         return self._pool.machines
 
     def forget(self, digest: str) -> None:
-        """The outcome of that experiment is recorded."""
+        """Tell the place that the outcome is recorded."""
         self._pool.forget(digest)
 
     def learn(self, outcome: Outcome) -> None:
-        """How long an experiment took that was run before."""
+        """Note the duration of an experiment that was run before."""
         self._pool.learn(outcome)
 
     def submit(self, experiment: Experiment) -> Future[Outcome]:
@@ -167,7 +167,9 @@ class SlotPool:
         choose: ChooseOwner = lambda owners, _demands: owners[0],
         user_of: Callable[[Hashable], str | None] = lambda _owner: None,
     ) -> None:
-        """*user_of* says as whom the experiments of an owner run, where the place can do that."""
+        """*user_of* returns the user as whom the experiments of an owner run, if the place supports
+        it.
+        """
         self.remarks: deque[str] = place.remarks if isinstance(place, EmitsMessages) else deque()
         self._place = place
         self._used = 0

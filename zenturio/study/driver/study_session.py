@@ -666,7 +666,7 @@ class StudySession:
         sources: Sequence[ExperimentSource],
         definition: StudyDefinition,
     ) -> RunSummary:
-        """What it came to; a run that needed fewer experiments leaves nothing to be begun."""
+        """Return the result of the run; one that ended early has no experiments left."""
         stops = Counter[str]()
         for source in sources:
             if isinstance(source, RunsAsNeeded):

@@ -106,7 +106,7 @@ class UntilCompared:
         return VersionBlock(number, self.labels, self._open or everywhere)
 
     def end_early(self, measured: MeasuredBlocks, /) -> None:
-        """The last look is that of who reads the results: see `query.compare_studies`."""
+        """The last test is made when the results are read: see `query.compare_studies`."""
 
     def _undecided(self, measured: MeasuredBlocks) -> tuple[int, ...]:
         by_point, is_ratio = pairs = differences(measured, self.labels, self.points)

@@ -135,7 +135,7 @@ class PairedSource:
         seconds: float | None = None,
         settle: bool = False,
     ) -> None:
-        """*read* returns the value of a run; *planned* runs there are at the most.
+        """*read* returns the value of a run; *planned* is the most runs.
 
         After *seconds* no further block begins. With *settle* each run that counts has one of the
         same version before it that does not.

@@ -303,7 +303,7 @@ class StudyService:
         *,
         run_unverified: bool = False,
     ) -> None:
-        """*notify* hears what begins and ends, a line each; *shares* are what users may have.
+        """*notify* is called with a line when a study begins or ends; *shares* are those of users.
 
         With *run_unverified*, submissions of unverified users are run; never where a place runs
         experiments as their users.

@@ -99,7 +99,7 @@ class Tuning:
         return replace(self, optimum=optimum)
 
     def text(self) -> str:
-        """The annotated file. What its experiments depend on stands in it, and makes them known."""
+        """Return the annotated file, which contains everything that its experiments depend on."""
         lines = [
             f"# Which settings of {self.engine} are best for {_line(self.target.name)}: each",
             "# experiment is one search, and its metrics say how good that was: the best and the",
