@@ -172,7 +172,7 @@ def value_at(
     point: Mapping[str, Value] | None = None,
     host: Mapping[str, Value] | None = None,
 ) -> Value:
-    """The expression's value; ``index(name)`` asks where a value stands in the set of *point*."""
+    """Return the value of *expression*; ``index(name)`` is a position in the set of *point*."""
     positions: dict[str, int] | None = None
     if expression.indexed:
         positions = positions_of(values if point is None else point, expression.indexed)

@@ -497,7 +497,7 @@ def select_groups(
 def total_order(
     order: Sequence[tuple[SelectItem, bool]], keys: Sequence[SelectItem]
 ) -> list[tuple[SelectItem, bool]]:
-    """*order*, and behind it each of the *keys* that is not in it."""
+    """Return *order*, followed by each of the *keys* that is not in it."""
     named = {head.name for head, _ in order}
     return [*order, *((key, False) for key in keys if key.name not in named)]
 

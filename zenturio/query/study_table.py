@@ -1,4 +1,4 @@
-"""One question for a table of a study, and the database's answers to it.
+"""Queries for tables of a study's results, and their execution by the database or the copy.
 
 Each reader of rows, groups, pages or columns of a study (``zen results``, frames, charts, the
 portal) describes them by a `TableQuery`; `open_table` opens what answers it, all as of one moment.

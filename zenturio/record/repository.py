@@ -106,7 +106,7 @@ class Repository(Protocol):
         ...
 
     def notes(self, study: str) -> Mapping[str, Any]:
-        """Return the notes of the newest definition; none where there is no such study."""
+        """Return the notes of the newest definition; empty if there is no such study."""
         ...
 
     def acquire_lease(

@@ -509,7 +509,7 @@ def tables_of(dialect: DialectName) -> list[Table]:
 
 
 def dialect(name: DialectName) -> Any:
-    """Return how SQLAlchemy writes for that kind of database."""
+    """Return the dialect of SQLAlchemy for that kind of database."""
     dialect_class: Any = sqlite.dialect if name == "sqlite" else postgresql.dialect
     return dialect_class()
 

@@ -121,7 +121,9 @@ class Space:
         return self._product.size
 
     def growing_sizes(self) -> Iterator[Callable[[], int]]:
-        """Yield what counts the points under no constraint, under the first one, and so on."""
+        """Yield functions that count the points under no constraint, under the first one, and so
+        on.
+        """
         _ = self._product  # which says why points cannot be counted
         for product in growing_products(self._definition):
             yield partial(getattr, product, "size")

@@ -131,7 +131,7 @@ def _by_name(name: str, first_line: str) -> Dialect:
 
 @cache
 def _index(keys: Callable[[Dialect], Iterable[str]]) -> dict[str, Dialect]:
-    """Dialects by keys; of two that have the same key, the first one stays."""
+    """Return dialects by key; of two with the same key, the first one is kept."""
     return {key: d for d in reversed(known()) for key in keys(d)}
 
 

@@ -180,7 +180,7 @@ class ClaimAnswered:
 
 @dataclass(frozen=True, slots=True)
 class ClaimFailed:
-    """The repository could not be asked for *batch*."""
+    """The repository failed to claim *batch*."""
 
     batch: Batch
 

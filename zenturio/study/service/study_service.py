@@ -552,7 +552,9 @@ class StudyService:
         return self._fair[worker.place].why_waiting(user, users, pool.slots)
 
     def _choose(self, place: str, owners: Sequence[Hashable], demands: Demands) -> Hashable | None:
-        """Whose turn it is at a place; called by who lends its slots, one thread at a time."""
+        """Return which study gets the next slot of a place; called by its slot pool, one thread at
+        a time.
+        """
         loads, users = self._loads(place, demands)
         loaded = [owner for owner in owners if owner in loads]
         if not loaded:

@@ -231,7 +231,7 @@ def _check_room(after: After, name: str, later: Application) -> None:
 
 
 def _check_distinct(stages: Sequence[Stage]) -> None:
-    """Raise InputError where two stages would be the same study."""
+    """Raise InputError if two stages would be the same study."""
     names: set[str] = set()
     for stage in stages:
         if stage.name in names:

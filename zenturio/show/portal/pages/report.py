@@ -178,7 +178,7 @@ def _query_of(request: Request) -> ScheduleQuery:
 
 
 def _draw(portal: Portal, query: ScheduleQuery, task: str, **options: Any) -> bytes:
-    """Return what a process of its own draws: an address may ask for any amount of work."""
+    """Draw a chart in a process of its own, because a URL may request any amount of work."""
     settings = portal.settings
     check_limits(query, settings.folder)  # what is refused needs no process
     arguments = {"query": dict(query.to_address()), "folder": str(settings.folder),
