@@ -238,11 +238,11 @@ def test_the_thread_commits_while_the_driver_does_not_and_leaves_the_telling_to_
     ],
 )
 def test_as_many_are_submitted_as_there_is_room_for(submitted, rate, wants, room):
-    assert rooms(submitted, rate, wants, None) == ([states.RoomFor(room)] if room else [])
+    assert rooms(submitted, rate, wants, None) == ([states.PlaceHasRoom(room)] if room else [])
 
 
 def test_on_a_machine_that_is_to_be_quiet_none_waits_at_the_place():
-    assert rooms(3, 400.0, 20, object()) == [states.RoomFor(1)]
+    assert rooms(3, 400.0, 20, object()) == [states.PlaceHasRoom(1)]
     assert rooms(4, 400.0, 20, object()) == []
 
 
