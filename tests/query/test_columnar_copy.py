@@ -645,7 +645,7 @@ def test_a_column_of_many_values_is_copied_without_a_dictionary(study, monkeypat
 
 
 @pytest.mark.parametrize("where", [None, "n == 1", "n == 99"])
-@pytest.mark.parametrize("most", [1, 3, 10])
+@pytest.mark.parametrize("most", [pytest.param(1, marks=pytest.mark.slow), 3, 10])
 def test_values_that_parameters_took_are_those_of_the_database(study, where, most):
     condition = parse(where) if where else None
 

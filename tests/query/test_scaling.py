@@ -119,7 +119,7 @@ def test_a_program_that_more_workers_do_not_speed_up_never_gets_slower_again(sec
     assert model.limit == pytest.approx(1)
 
 
-@pytest.mark.parametrize("name", ["amdahl", "gustafson"])
+@pytest.mark.parametrize("name", ["amdahl", pytest.param("gustafson", marks=pytest.mark.slow)])
 def test_intervals_hold_the_true_coefficient_as_often_as_they_say(name):
     speedup = {"amdahl": lambda q: 1 / (0.1 + 0.9 / q), "gustafson": lambda q: 0.1 + 0.9 * q}[name]
     hits = 0

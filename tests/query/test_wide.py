@@ -47,6 +47,7 @@ def count(request):
     return request.param
 
 
+@slow_on_server("repository")
 def test_all_metrics_are_listed_in_any_order(repository, count):
     study(repository, count)
     found = results(repository, "wide", sort=[f"m{count - 1}"], where="m0 >= 1000", limit=2)

@@ -199,7 +199,14 @@ def test_redaction_has_the_failpoints_that_are_tried_here():
     assert names - {"redact.cleaned"} == {f"redact.{point}" for point in POINTS}
 
 
-@pytest.mark.parametrize("point", [*(f"redact.{p}" for p in POINTS), "store.removed"])
+@pytest.mark.parametrize(
+    "point",
+    [
+        "redact.recorded",
+        "store.removed",
+        *(pytest.param(f"redact.{p}", marks=pytest.mark.slow) for p in POINTS if p != "recorded"),
+    ],
+)
 def test_a_redaction_that_is_killed_goes_on(home, point, tmp_path):
     home.mkdir(parents=True)
     place = str(home / FILE)

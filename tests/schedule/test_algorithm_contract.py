@@ -22,12 +22,18 @@ SUITES: dict[Kind, tuple[type, ...]] = {
 }
 
 
+SLOW = {"portfolio"}
+"""It runs several of the others; test_portfolio.py has it in the gate."""
+
+
 def of_suite(suite):
-    return [name for name in names() if suite in SUITES[describe(name).kind]]
+    chosen = [name for name in names() if suite in SUITES[describe(name).kind]]
+    return [pytest.param(n, marks=[pytest.mark.slow] if n in SLOW else []) for n in chosen]
 
 
 SMALLER = {
     "moheft": {"width": 5, "generations": 10, "population": 8},
+    "moldable-front": {"generations": 30, "population": 20},
     "tabu": {"moves": 200},
 }
 """Settings with which an algorithm plans the problems of its suite in less than a second."""

@@ -229,7 +229,14 @@ def wien2k():
     return Problem.of(flow, platform)
 
 
-@pytest.mark.parametrize("given", [{}, {"adopt": "always"}, {"static": "cpop", "interval": 15}])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        pytest.param({"adopt": "always"}, marks=pytest.mark.slow),
+        pytest.param({"static": "cpop", "interval": 15}, marks=pytest.mark.slow),
+    ],
+)
 def test_each_task_of_a_loop_ends_once_in_each_iteration(wien2k, given):
     policy = hybrid(**given)
     trace = simulate_perturbed(wien2k, policy, ROUGH, 3, repeats=LoopIterations(2))

@@ -69,6 +69,7 @@ def test_a_regression_of_10_percent_in_64_commits_is_named_in_100_of_100_tries(n
     assert set(tries) <= {"right", "open"}
 
 
+@pytest.mark.slow
 def test_a_search_is_wrong_in_at_most_5_percent_where_the_change_is_small():
     """Of 100 searches 5 may be wrong; more than 11 (3 standard errors) is no chance."""
     wrong = 0

@@ -149,6 +149,7 @@ def test_a_chart_is_put_into_a_report_written_about_and_taken_away_as_a_file(vis
     assert answer.status_code == 409
 
 
+@pytest.mark.slow
 def test_light_and_dark_are_changed_by_a_button_and_charts_change_with_it(visitors):
     person, _ = visitors
     page = person.visit("/chart?study=matmul")
