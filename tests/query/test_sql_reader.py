@@ -104,6 +104,17 @@ def test_granting_again_keeps_what_others_have_open(study, postgres_url, config)
     assert raw(study, COUNT).rows == ((36,),)
 
 
+def test_a_role_that_somebody_let_write_is_not_called_a_reader(study, postgres, postgres_url):
+    role = maintenance.grant(postgres_url).role
+    with postgres.connect() as connection:
+        table = f"{schema_of(postgres_url)}.results"
+        connection.execute(f'GRANT INSERT ON {table} TO "{role}"')
+        with pytest.raises(SafetyError, match="can write to the table results"):
+            maintenance.grant(postgres_url)
+        connection.execute(f'REVOKE INSERT ON {table} FROM "{role}"')
+    assert maintenance.grant(postgres_url).done
+
+
 WRITES = [
     "DELETE FROM results",
     "UPDATE studies SET name = 'x'",

@@ -550,11 +550,15 @@ def test_a_folder_of_objects_is_made_once_however_many_files_go_into_it(tmp_path
     assert sorted(int(path.read_text()) for path in kept) == list(range(600))
 
 
+def open_files():
+    return len([*Path("/proc/self/fd").iterdir()])
+
+
 def test_each_folder_is_opened_once_however_many_files_are_asked_for(home, monkeypatch):
     home.parent.mkdir()
     drive(home, COUNT, 3)
     opened_folders = []
-    open_below = artifact_store._open_below
+    open_below, before = artifact_store._open_below, open_files()
     monkeypatch.setattr(
         artifact_store,
         "_open_below",
@@ -565,6 +569,7 @@ def test_each_folder_is_opened_once_however_many_files_are_asked_for(home, monke
     ]
     assert ArtifactStore(home).owned(paths) == paths[::2]
     assert sorted(set(opened_folders)) == opened_folders < paths
+    assert open_files() == before
 
 
 def test_a_check_of_artifacts_tells_how_much_of_them_was_read(home):

@@ -1,5 +1,6 @@
 """Times are those of the database's clock, whichever clock a driver or another host has."""
 
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -49,6 +50,23 @@ def test_a_time_in_the_future_is_another_hosts_and_is_told(url):
     assert len(texts) == 1
     assert texts[0].startswith("the clock of node7 was 7,20")
     repository.close()
+
+
+def test_a_lease_that_reaches_too_far_is_shortened_where_it_stands_in_the_way(url):
+    each = experiment(1)
+    with closing(open_repository(url)) as repository:
+        leased = {}
+        for name in ("one", "other"):
+            repository.open(name, DEFINITION)
+            leased[name] = repository.acquire_lease(name, DriverProcess.current())
+        repository.claim("one", leased["one"].number, [each])
+        far = f"UPDATE leases SET until = until + 1e6 WHERE id = {leased['one'].number}"
+        repository._database.write(lambda transaction: transaction.sql(far))
+        assert repository.claim("other", leased["other"].number, [each]) == {}
+        ((until,),) = repository._database.read(
+            lambda t: t.sql(f"SELECT until FROM leases WHERE id = {leased['one'].number}")
+        )
+        assert until < leases.time() + 1e5
 
 
 def test_an_answer_that_took_long_says_nothing_about_the_clock():

@@ -117,6 +117,15 @@ def test_the_last_page_may_be_a_part_of_the_list_of_free_ones(tmp_path):
         assert SQLitePages(tmp_path / "a.db")._trunk(2) == (0, [])
 
 
+def test_a_part_of_the_list_of_free_pages_may_be_full(tmp_path):
+    most = 512 // 4 - 2
+    first = b"SQLite format 3\0" + (512).to_bytes(2, "big")
+    for count, leaves in ((most, [*range(3, most + 3)]), (most + 1, [])):
+        trunk = struct.pack(">II", 0, count) + struct.pack(f">{most}I", *range(3, most + 3))
+        (tmp_path / "a.db").write_bytes(first.ljust(512, b"\0") + trunk + bytes(512 * count))
+        assert SQLitePages(tmp_path / "a.db")._trunk(2) == (0, leaves)
+
+
 @pytest.mark.parametrize("size", [512, 1024])
 def test_rows_of_any_length_are_read_from_as_many_pages_as_they_need(tmp_path, size):
     lengths = [*range(size - 60, size + 10), *range(2 * size - 60, 2 * size + 20), 20 * size]

@@ -12,6 +12,7 @@ from zenturio.experiment.experiment import Experiment, Log
 from zenturio.record.entities import DriverProcess
 from zenturio.record.repository import Repository
 from zenturio.testing.experiments import DEFINITION, A, B, experiment, outcome
+from zenturio.testing.repository_machines import RISCV, ZEN5, run_on
 
 NEW_A, NEW_B = experiment(1, salt="edited"), experiment(2, salt="edited")
 NAMES: Mapping[str, Experiment] = {A.digest: NEW_A, B.digest: NEW_B}
@@ -105,6 +106,20 @@ class Equating:
         repository.release_lease(lease)
         assert repository.equate("s", "s@1", NAMES, "ann") == 2
         assert repository.count_states("s")["ok"] == 1
+
+    def test_an_experiment_of_two_machines_is_equated_with_both_and_undone_once(
+        self, repository: Repository
+    ) -> None:
+        before = repository.open("s", DEFINITION)
+        lease = repository.acquire_lease("s", DriverProcess.current())
+        for machine in (ZEN5, RISCV):
+            run_on(repository, lease.number, A, machine, 3.5)
+        repository.release_lease(lease)
+        repository.archive(before)
+        repository.open("s", DEFINITION)
+        assert repository.equate("s", "s@1", {A.digest: NEW_A}, "ann") == 2
+        assert repository.undo_equate("s", "s@1") == 1
+        assert list(repository.records("s")) == []
 
     def test_results_of_two_versions_that_became_one_are_equated_in_turn(
         self, repository: Repository
