@@ -50,6 +50,20 @@ def test_the_engine_is_chosen_by_the_problem(space, directions, budget, engine):
     assert type(make("auto", problem).chosen) is engine
 
 
+@pytest.mark.parametrize(
+    ("space", "directions", "starts"),
+    [(PLANE, ("minimize",), [4, 4, 12, 20, 20]), (SOLVERS, ("minimize",), [5, 8, 16, 20, 20]),
+     (PLANE, ("minimize", "maximize"), [5, 8, 16, 20, 20])],
+)  # fmt: skip
+def test_fewer_random_points_come_first_where_all_genes_are_continuous(space, directions, starts):
+    problems = [
+        SearchProblem(space, Directions(directions), budget=budget)
+        for budget in (30, 50, 100, 200, None)
+    ]
+    assert [make("auto", problem).chosen.starts for problem in problems] == starts
+    assert make("auto", problems[1], {"starts": 9}).chosen.starts == 9
+
+
 def test_a_smooth_function_is_minimised_to_many_digits():
     best = zen.search(PLANE, ellipsoid, engine="auto", budget=80, seed=1).best
     assert best.scores[0] < 1e-3

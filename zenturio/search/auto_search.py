@@ -10,7 +10,14 @@ from zenturio.search.baselines import Random
 from zenturio.search.engine import Search, SearchProblem
 from zenturio.search.ga import Ga, GaSettings
 from zenturio.search.gene_blocks import FINE, Ints
-from zenturio.search.kriging_search import FEWEST, KrigingSearch, KrigingSettings, Reals, log_levels
+from zenturio.search.kriging_search import (
+    FEWEST,
+    MOST,
+    KrigingSearch,
+    KrigingSettings,
+    Reals,
+    log_levels,
+)
 from zenturio.search.local_quadratic import LocalQuadratic
 from zenturio.search.nsga2 import Nsga2, Nsga2Settings
 from zenturio.search.objective import Trial
@@ -29,6 +36,9 @@ a success improves the best."""
 FINE_RADIUS, FINE_SHARE = 1e-4, 0.25
 """The radius below which a quadratic polishes a minimum, and its share of the turns from then on;
 none in a space that is not all continuous."""
+FEWER_STARTS = 4
+"""Random points that a space of continuous genes alone can do without, as the first one is in the
+middle and the quadratic steps as soon as it has four points."""
 MODEL, QUADRATIC = "model", "quadratic"
 
 
@@ -82,6 +92,14 @@ class MixedSearch(KrigingSearch):
         self._counts = {MODEL: 0.0, QUADRATIC: 0.0}
         self._best, self._gain = np.inf, 0.0
         self._is_mixed = len(self._continuous) < int((self.genome.sizes > 1).sum())
+
+    @property
+    def starts(self) -> int:
+        budget = self.problem.budget
+        has_quadratic = not self._is_mixed and len(self.problem.directions) == 1
+        if self._settings.starts is not None or budget is None or not has_quadratic:
+            return super().starts
+        return min(max(budget // 6 - FEWER_STARTS, FEWEST), MOST)
 
     def first_rows(self, count: int) -> Ints:
         """Return *count* rows to begin with: the first one is in the middle of continuous genes."""
