@@ -7,8 +7,10 @@ import os
 import pty
 import subprocess
 import sys
+import tempfile
 import threading
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 import typer
@@ -16,7 +18,7 @@ import typer
 import loaded
 from zenturio import trust
 from zenturio.cli.main import app
-from zenturio.errors import InputError, SafetyError
+from zenturio.errors import InputError, SafetyError, ZenError
 from zenturio.execute.hosts.hosts_file import read_hosts_file
 from zenturio.execute.places import configured_places, read_places
 from zenturio.record.open import project_folder
@@ -98,6 +100,49 @@ def test_a_group_that_the_user_lists_is_believed(shared, config):
 
     share(config, f'groups = ["{grp.getgrgid(STRANGER).gr_name}"]')
     assert "evil" in read_places(shared / "zenturio.toml")
+
+
+@needs_root
+@pytest.mark.parametrize("owned", ["", "work"])
+def test_after_root_ran_there_the_message_says_what_to_do(owned):
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        folder = Path(name, ".zenturio")
+        (folder / "work").mkdir(parents=True)
+        (folder / "zenturio.db").write_text("")
+        if owned:
+            os.chown(folder, STRANGER, STRANGER)
+            os.chown(folder / "zenturio.db", STRANGER, STRANGER)
+        text = said_as(STRANGER, lambda: trust.begin(folder))
+        user = trust.user_name(STRANGER)
+        assert f"cannot write to {folder / owned}, which belongs to root" in text
+        assert f"let root give it back: chown -R {user} {folder}; or name a folder" in text
+        assert "zen run --work DIR" in text
+        for path in (folder, *folder.rglob("*")):
+            os.chown(path, STRANGER, STRANGER)
+        assert said_as(STRANGER, lambda: trust.begin(folder)) == ""
+
+
+def said_as(uid, action):
+    """The error of *action* in a process of another user."""
+    read, write = os.pipe()
+    if not (child := os.fork()):
+        try:
+            os.setgroups([])
+            os.setgid(uid)
+            os.setuid(uid)
+            action()
+        except ZenError as error:
+            os.write(write, str(error).encode())
+        except BaseException as error:  # noqa: BLE001 - the test is to see it
+            os.write(write, repr(error).encode())
+        finally:
+            os._exit(0)
+    os.close(write)
+    with os.fdopen(read, encoding="utf-8") as file:
+        text = file.read()
+    os.waitpid(child, 0)
+    return text
 
 
 @pytest.mark.parametrize("mode", [0o666, 0o602])

@@ -87,6 +87,8 @@ def test_what_the_kept_output_does_not_hold_is_told_before_anything_is_changed(r
         assert "experiments that were ok" in told.out
         assert len(rows(ran.parent)["rows"]) == (7 if options else 0)
     ran.write_text(SMALL)
+    mended = zen("extract", "small", "--dry-run", cwd=ran.parent).out
+    assert "7 failed experiments would be ok now" in mended
     assert "7 failed experiments are ok now" in zen("extract", "small", cwd=ran.parent).out
 
 

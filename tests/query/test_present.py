@@ -10,7 +10,7 @@ from zenturio.query import results, study_frame
 from zenturio.query.forest import parameter_bins
 from zenturio.query.frames import group_frame
 from zenturio.query.present import digests_outside
-from zenturio.record import SPACES, Field, StudyDefinition
+from zenturio.record import PAIRED, SPACES, Field, StudyDefinition
 from zenturio.show.charts.chart_query import ChartQuery
 from zenturio.show.charts.search_charts import search_points
 from zenturio.show.charts.study_charts import draw_chart
@@ -37,7 +37,7 @@ def write(sets, more=""):
     Path("p.py").write_text(SOURCE.format(sets=sets, more=more))
 
 
-def ran(repository, values, *, overrides=(), spaces=None, parameters=None):
+def ran(repository, values, *, overrides=(), spaces=None, parameters=None, notes=None):
     """A study of p.py, as it is now, with an experiment for each of *values*."""
     rows = [row if isinstance(row, dict) else {"n": row} for row in values]
     fields = parameters or {"n": "int"}
@@ -54,6 +54,7 @@ def ran(repository, values, *, overrides=(), spaces=None, parameters=None):
             "root": str(Path.cwd()),
             "overrides": list(overrides),
             SPACES: spaces or [fingerprint(application.space)],
+            **(notes or {}),
         },
     )
     repository.open("p", definition)
@@ -151,6 +152,37 @@ def test_charts_leave_its_points_out_and_say_so(project, sqlite, kind):
     note = draw_chart(sqlite, ChartQuery(("p",), kind)).chart.note
     assert "2 experiments are left out" in note
     assert "left out" not in draw_chart(sqlite, ChartQuery(("p",), kind, outside=True)).chart.note
+
+
+@pytest.mark.parametrize("kind", ["line", "scatter"])
+def test_charts_say_how_many_experiments_lack_the_parameter_of_an_axis(project, sqlite, kind):
+    write("{ 1, 2, 3 }", "#ZEN$ PARAM tile = { 8, 16 } WHEN n == 2\n")
+    rows = [
+        {"n": 1, "tile": None},
+        {"n": 2, "tile": 8},
+        {"n": 2, "tile": 16},
+        {"n": 3, "tile": None},
+    ]
+    ran(sqlite, rows, parameters={"n": "int", "tile": "int"})
+    chart = draw_chart(sqlite, ChartQuery(("p",), kind, x="tile", y=("y",))).chart
+    assert chart.counts == "2 of 4 experiments, 2 have no tile"
+    some = draw_chart(sqlite, ChartQuery(("p",), kind, x="tile", y=("y",), where="n < 3")).chart
+    assert some.counts == "2 of 4 experiments, 1 has no tile"
+    whole = draw_chart(sqlite, ChartQuery(("p",), kind, x="n", y=("y",))).chart
+    assert whole.counts == "4 of 4 experiments"
+
+
+def test_versions_that_were_compared_are_drawn_beside_each_other(project, sqlite):
+    write("{ 1, 2 }")
+    rows = [{"n": n, "version": name} for n in (1, 2) for name in ("old", "new")]
+    note = {PAIRED: {"labels": ["old", "new"], "parameter": "version"}}
+    ran(sqlite, rows, parameters={"n": "int", "version": "str"}, notes=note)
+    drawn = draw_chart(sqlite, ChartQuery(("p",), "line", outside=True))
+    assert (drawn.query.x, drawn.query.colour) == ("n", "version")
+    named = draw_chart(sqlite, ChartQuery(("p",), "line", x="version", outside=True))
+    assert named.query.colour == ""
+    grid = ChartQuery(("p",), "heatmap", x="n", y=("repeat",), outside=True)
+    assert draw_chart(sqlite, grid).query.facet == "version"
 
 
 def test_the_history_of_a_search_is_whole(project, sqlite):

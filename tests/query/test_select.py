@@ -2,12 +2,14 @@
 
 import math
 import statistics
+from dataclasses import replace
 
 import pytest
 
 from record.reference import ReferenceRepository
 from tests.query.conftest import METRICS, PARAMETERS, fill, matmul
 from zenturio.errors import ExpressionError, InputError, NotFoundError
+from zenturio.experiment.experiment import MEASURED_WHEN, Missing
 from zenturio.query import study_frame
 from zenturio.query.select_results import results
 from zenturio.record import SEED_KIND, Field
@@ -49,6 +51,31 @@ def test_groups_have_an_aggregate_of_each_metric(study):
     assert found.units["std(gflops)"] == "GFLOP/s"
     assert "count(gflops)" not in found.units
     assert found.notes == ("gflops is missing in 1 of 35",)
+
+
+def test_a_metric_is_missing_only_where_its_condition_holds(repository):
+    rows = [
+        {"n": n, "solver": solver, "time": 1.0, "steps": steps, "work": work}
+        for n, solver, steps, work in [
+            (1, "cg", 5, 10),
+            (2, "cg", Missing("`steps` matched nothing in stdout"), None),
+            (1, "lu", Missing(f"{MEASURED_WHEN}solver == 'cg'"), Missing(f"it needs steps: {MEASURED_WHEN}x")),
+            (2, "lu", Missing(f"{MEASURED_WHEN}solver == 'cg'"), Missing(f"it needs steps: {MEASURED_WHEN}x")),
+        ]
+    ]  # fmt: skip
+    parameters, metrics = (
+        {"n": "int", "solver": "str"},
+        {"time": "real", "steps": "int", "work": "int"},
+    )
+    fill(repository, "s", parameters, metrics, rows)
+    definition = repository.definition("s")
+    text = b"ZEN$ METRIC steps FROM stdout REGEX 'steps' WHEN solver == 'cg'"
+    repository.open("s", replace(definition, sources={"p.zen": text}))
+    notes = ("steps is missing in 1 of 2", "work is missing in 1 of 2")
+    assert results(repository, "s").notes == notes
+    assert results(repository, "s", by=["n"]).notes == notes
+    assert results(repository, "s", by=["n"], where="n == 1").notes == ()
+    assert results(repository, "s", where="solver == 'lu'").notes == ()
 
 
 def test_aggregates_alone_are_over_repeats(study):

@@ -134,7 +134,7 @@ def test_nullable_columns_are_drawn_without_their_gaps():
     )
     drawn = chart(table, "line", x="n", y="y")
     assert drawn.panels[0].marks[0].x == (1.0, 2.0)
-    assert drawn.note == "2 of 3 experiments"
+    assert drawn.note == "2 of 3 experiments, 1 has no n"
 
 
 def test_infinite_values_are_left_out_and_counted():

@@ -111,6 +111,17 @@ def test_failures_are_grouped_by_their_cause(repository):
     assert failures.values["n"] in (3, 4)
 
 
+@pytest.mark.parametrize(
+    "option", [{"where": "n > 1"}, {"overrides": ["n = 1"]}, {"only": "failed"}]
+)
+def test_options_that_choose_from_files_are_refused_for_functions(option, repository):
+    (name,) = option
+    with pytest.raises(InputError, match=f"^{name}\\b.* of files") as caught:
+        zen.run(abs, zen.Space(x=[1]), db=repository, **option)
+    assert "of a function: " in str(caught.value)
+    assert not repository.studies()
+
+
 def test_a_function_that_always_fails_is_not_called_for_all_points(repository):
     calls = []
 

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -509,15 +510,30 @@ def test_each_of_several_objectives_is_to_change(tmp_path):
     assert remark.startswith("loss, size are the same in all 20 experiments: does the program read")
 
 
-def test_a_number_that_a_pattern_cuts_is_told_with_what_to_write(tmp_path):
+def test_a_number_that_a_pattern_cuts_is_told_once_wherever_it_was_found(tmp_path):
     check = metric_check(tmp_path, r'sent FROM stdout REGEX "sent: (\d+)"')
-    assert seen(check, b"sent: 82\n") == []
-    (remark,) = seen(check, b"sent: 1,234,567\n")
-    assert remark == (
-        r"sent is 1, a part of '1,234,567': write sent: ([\d,]*\d), and add THOUSANDS "
-        '"," to the'
-        " METRIC"
+    told = {"sent": "sent is 1, a part of '12'", "other": "what no METRIC declares"}
+    results = [replace(outcome(experiment(n)), metric_remarks=told) for n in (1, 2)]
+    remarks = [list(check.see(experiment(n), result)) for n, result in enumerate(results, 1)]
+    assert remarks == [[told["sent"]], []]
+
+
+@pytest.mark.parametrize("source", ["stdout", "stderr", "out/result.txt"])
+def test_a_run_tells_a_number_that_a_pattern_cuts(source, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    target = {"stdout": "", "stderr": " >&2"}.get(source, f" > {source}")
+    Path("study.sh").write_text(
+        "#ZEN$ ASSIGN n = { 5, 1234567 }\n"
+        f"""#ZEN$ RUN 'sh -c "mkdir -p out; echo sent: {{n}}e3{target}"'\n"""
+        f'#ZEN$ METRIC sent FROM "{source}" REGEX "sent: (\\d+)"\n'
     )
+    application = scan(["study.sh"])
+    points = select_points(application.space)
+    summary = run_locally(application, points, db=str(tmp_path / "zenturio.db"))
+    (remark,) = summary.remarks
+    assert remark in [
+        rf"sent is {n}, a part of '{n}e3': write sent: ([-+.\deE]*\d)" for n in (5, 1234567)
+    ]
 
 
 @pytest.mark.parametrize(

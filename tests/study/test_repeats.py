@@ -3,6 +3,7 @@
 import math
 import os
 import random
+import re
 import signal
 from collections import Counter
 from dataclasses import replace
@@ -605,6 +606,7 @@ class TestWarmUp:
         words = "results", "study", "--db", study.db, "--json"
         table = command(*words, cwd=study.folder).facts
         assert len(table["rows"]) == 6
+        assert "from 6 of 6 experiments" in command(*words[:-1], cwd=study.folder).out
         counts = command(
             *words, "--by", "n", "--agg", "count", "--metric", "t", cwd=study.folder
         ).facts
@@ -619,6 +621,9 @@ class TestWarmUp:
         assert study.run(only=frozenset({"failed"})).ok == 0
         status = command("status", "study", "--db", study.db, cwd=study.folder)
         assert "6 ok, 6 to warm up" in status.out
+        heads, row = command("list", "--db", study.db, cwd=study.folder).out.splitlines()
+        assert re.split("  +", heads)[:5] == ["study", "experiments", "ok", "to warm up", "failed"]
+        assert row.split()[:5] == ["study", "12", "6", "6", "0"]
         assert "failed" not in status.out
 
     def test_one_that_fails_is_a_failure(self, study):

@@ -53,9 +53,22 @@ def list_studies(db: Database = None, json: Json = False) -> None:
     elif not statuses:
         typer.echo(NOTHING)
     else:
-        rows = [(s.study, s.total, s.ok, s.failed, _left(s), utc_time(s.created)) for s in statuses]
+        has_warmups = any(status.warmup for status in statuses)
         output.table(
-            ("study", "experiments", "ok", "failed", "missing", "created"), rows, right="lrrrr"
+            (
+                *("study", "experiments", "ok"),
+                *(("to warm up",) if has_warmups else ()),
+                *("failed", "missing", "created"),
+            ),
+            [
+                (
+                    *(s.study, s.total, s.ok),
+                    *((s.warmup,) if has_warmups else ()),
+                    *(s.failed, _left(s), utc_time(s.created)),
+                )
+                for s in statuses
+            ],
+            right="lrrrrr" if has_warmups else "lrrrr",
         )
 
 

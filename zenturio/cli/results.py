@@ -406,7 +406,9 @@ def _extracted(extraction: "Extraction", *, really: bool) -> str:
             " zen extract; OPTIONAL lets a metric be missing"
         )
     if extraction.mended:
-        lines.append(f"{extraction.mended:,} failed experiments are ok now")
+        are = "is" if extraction.mended == 1 else "are"
+        failed = quantities.amount(extraction.mended, "failed experiment")
+        lines.append(f"{failed} {are if really else 'would be'} ok now")
     if extraction.gone:
         lines.append(f"no longer declared, and kept as measured: {', '.join(extraction.gone)}")
     if extraction.changes:

@@ -322,6 +322,7 @@ _OUTCOME = record({
     "metrics": object_of(any_text(4096), check_measure), "attempt": integer(),
     "host": _OUTCOME_TEXT, "started": _MOMENT, "ended": _MOMENT,
     "exit": nullable(integer(-(2**31), 2**32)), "remark": _OUTCOME_TEXT,
+    "metric_remarks": object_of(any_text(4096), _OUTCOME_TEXT),
     "logs": tuple_of(integer(), integer()), "artifacts": list_of(_ARTIFACT),
     **check_machine_parts,
 })  # fmt: skip
@@ -345,6 +346,7 @@ def pack_outcome(outcome: Outcome, *, shared: bool = False) -> bytes:
         "ended": outcome.ended,
         "exit": outcome.exit,
         "remark": outcome.remark,
+        "metric_remarks": dict(outcome.metric_remarks),
         **machine_parts_to_json(outcome),
         "logs": [log.size for log in logs],
         "artifacts": artifacts,
@@ -401,6 +403,7 @@ def unpack_outcome(data: bytes, digest: str, incoming: Path, sender: str = "") -
         stderr,
         artifacts,
         remark=manifest["remark"],
+        metric_remarks=manifest["metric_remarks"],
         **machine_parts_from_json(manifest),
     )
 

@@ -113,11 +113,11 @@ def run_outcome(
     status, cause = judge_steps(run.facts, steps, recipe.verifiers, run.stderr)
     facts = program_facts(run.facts, len(steps), len(recipe.verifiers))
     used = usage_metrics(facts, run.starter)
+    evidence = Evidence(run.stdout, run.stderr, run.folder, run.reported, used)
     if run.is_call:
         metrics = {**used, **read_metrics(run.reported)}
         cause = (exception_name(run.stderr.head + run.stderr.tail) if cause else "") or cause
     else:
-        evidence = Evidence(run.stdout, run.stderr, run.folder, run.reported, used)
         metrics = meter.measure(experiment.values, evidence)
     if status == "ok":
         cause = (
@@ -132,6 +132,7 @@ def run_outcome(
         status = "wrong" if cause else "ok"
     # Outputs are moved away when they are collected.
     unchanged = unchanged_sources(experiment, run.folder) if status == "ok" else []
+    cuts = meter.cut_numbers(evidence) if status == "ok" and not run.is_call else {}
     return Outcome(
         experiment.digest,
         status,
@@ -146,6 +147,7 @@ def run_outcome(
         run.stderr.trimmed(log_bytes),
         collect() if recipe.outputs else (),
         remark=run_remark(facts, metrics, is_build_idle=run.is_build_idle, unchanged=unchanged),
+        metric_remarks=cuts,
         conditions=run_conditions(facts, slots),
         **machine,
     )

@@ -488,6 +488,8 @@ class Outcome:
     """What varied on the host meanwhile."""
     remark: str = ""
     """What is likely not meant, though nothing failed; the same for the same fault."""
+    metric_remarks: Mapping[str, str] = field(default_factory=dict)
+    """What is likely not meant by a metric, by its name; with the values of this run."""
 
 
 def as_counted(outcome: Outcome, repeat: int) -> Outcome:
@@ -531,6 +533,9 @@ _NUMBER = (
     r"(^|[^\pL\pN_])"
     r"(?:0x[0-9a-fA-F]+\b|([0-9a-f]{8,})\b|\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)"
 )
+
+
+_STAMP = r"^(?:[\[(<]#(?:[-:/.,TZ#\d ]*#)?[\])>]:?\s+|#(?:[-:/.,T][-:/.,T#\d ]*[#\d]Z?:?|:)\s+)+"
 
 
 @cache
@@ -596,6 +601,8 @@ MISSING = "metric missing: "
 """How the cause begins where a program ended well and a metric was not found."""
 NOT_NUMBERS = "not a number: "
 """How it begins where an objective needs a number and the value of a metric is a text."""
+MEASURED_WHEN = "it is measured WHEN "
+"""How the reason begins, or goes on behind other metrics, where a metric does not apply."""
 
 
 def missing_names(cause: str) -> list[str]:
@@ -654,7 +661,9 @@ def _is_noise(line: str) -> bool:
 
 
 def _normalized(line: str) -> str:
-    return _cut(_compiled(_NUMBER).sub(_hidden, _plain(line)))
+    normalized = _compiled(_NUMBER).sub(_hidden, _plain(line))
+    # The time, place or rank at the beginning: [#:#] ERROR, #-#-# #:#:#,# ERROR.
+    return _cut(_compiled(_STAMP).sub("", normalized))
 
 
 def _cut(line: str) -> str:
@@ -664,7 +673,8 @@ def _cut(line: str) -> str:
 def _plain(line: str) -> str:
     """Return *line* without colours and folders."""
     line = _without_folders(_compiled(_COLOUR).sub("", line))
-    return " ".join("".join(c if c.isprintable() else " " for c in line).split())
+    words = "".join(c if c.isprintable() else " " for c in line).split()
+    return " ".join(words[1:] if len(words) > 1 and words[0].strip("#") == "" else words)
 
 
 def _without_folders(line: str) -> str:

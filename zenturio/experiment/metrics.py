@@ -23,6 +23,7 @@ from zenturio.annotate.model import MEASURED, Metric, Take
 from zenturio.annotate.patterns import EVERY, JsonFilter, JsonStep, json_steps
 from zenturio.errors import ExpressionError, InputError
 from zenturio.experiment.experiment import (
+    MEASURED_WHEN,
     MISSING,
     NOT_NUMBERS,
     Log,
@@ -36,6 +37,7 @@ from zenturio.experiment.inside import OutsideError, read_inside
 from zenturio.experiment.number_texts import (
     clock_hint,
     describe_text,
+    is_behind_wildcard,
     is_written_with,
     longer_number,
     number_hint,
@@ -236,6 +238,12 @@ class MetricFinder(Protocol):
 
 _MOST_MATCHES = 10_000
 """Matches in one output whose captured texts are checked."""
+_MOST_OUTPUTS = 100
+"""Outputs of one recipe that are searched for numbers that a pattern cuts."""
+
+
+def _ascii(letter: bytes) -> str:
+    return letter.decode("ascii", "ignore").strip("\r\n")
 
 
 def _is_one_number(whole: bytes) -> bool:
@@ -289,8 +297,9 @@ class RegexFinder:
             return values
         raise NoValuesError(f"`{self._shown}` matched nothing in {text}")
 
-    def cut_number(self, content: bytes) -> tuple[str, str] | None:
-        """Return the value of the metric, and the longer number of which it is a part.
+    def cut_number(self, content: bytes) -> tuple[str, str, str] | None:
+        """Return the value of the metric, the longer number of which it is a part, and the letter
+        before that.
 
         None if there is no such value, or if the pattern itself matches the rest of the number.
         """
@@ -308,15 +317,21 @@ class RegexFinder:
         cuts = (self._longer_number(content, match) for match in matches)
         return next((cut for cut in cuts if cut is not None), None)
 
-    def _longer_number(self, content: bytes, match: Match) -> tuple[str, str] | None:
-        (start, end), raw = match.span(self._group), match.group(self._group)
-        # What the pattern matches next to the group is not cut off.
-        whole = longer_number(
-            content, start, end, before=start == match.start(), behind=end == match.end()
-        )
-        if whole is None or not _is_one_number(whole):
+    def _longer_number(self, content: bytes, match: Match) -> tuple[str, str, str] | None:
+        start, end = match.span(self._group)
+        # What the pattern matches next to the group is not cut off, unless a wildcard matches it.
+        is_open = start == match.start() or is_behind_wildcard(self._shown)
+        bounds = longer_number(content, start, end, before=is_open, behind=end == match.end())
+        if bounds is None:
             return None
-        return raw.decode("latin-1"), whole.decode("utf-8", "replace")
+        whole, before = content[slice(*bounds)], content[max(bounds[0] - 1, 0) : bounds[0]]
+        if not _is_one_number(whole):
+            return None
+        return (
+            content[start:end].decode("latin-1"),
+            whole.decode("utf-8", "replace"),
+            _ascii(before),
+        )
 
     def matches_in_lines(self, content: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Yield for each match what stands before it in its line, and what the group matched."""
@@ -355,9 +370,10 @@ class CutNumbers:
     def __init__(self, metrics: Iterable[Metric]) -> None:
         self._finders = [(m, RegexFinder(m)) for m in metrics if m.regex and m.take != "count"]
 
-    def see(self, evidence: Evidence) -> Iterator[str]:
-        """Yield a warning for each such metric in *evidence*, once for each metric."""
+    def see(self, evidence: Evidence) -> dict[str, str]:
+        """Return a warning for each such metric in *evidence*, by name; once for each metric."""
         finders, self._finders = self._finders, []
+        remarks: dict[str, str] = {}
         for metric, finder in finders:
             text = evidence.text(metric.source)
             try:
@@ -367,24 +383,28 @@ class CutNumbers:
             if cut is None:
                 self._finders.append((metric, finder))
             else:
-                part, whole = cut
-                yield f"{metric.name} is {part}, a part of {whole!r}: {_cure_of_cut(metric, whole)}"
+                part, whole, letter = cut
+                hint = _hint_for_cut(metric, whole, letter)
+                remarks[metric.name] = f"{metric.name} is {part}, a part of {whole!r}: {hint}"
+        return remarks
 
 
-def _cure_of_cut(metric: Metric, whole: str) -> str:
-    """Return the hint for a pattern that captures all of the number *whole*."""
+def _hint_for_cut(metric: Metric, whole: str, letter: str) -> str:
+    """Return the hint for a pattern that captures all of the number *whole* behind *letter*."""
     if hint := clock_hint(whole):
         return hint
     pattern, clause = metric.regex or "", ""
-    if whole.isdecimal():
-        group = r"(\d+)"
+    digits, sign = whole.lstrip("+-"), "-?" if whole.startswith("-") else ""
+    if digits.isdecimal():
+        group = rf"({sign}\d+)"
     elif not isinstance(parse_value(whole.encode()), str):
         group = r"([-+.\deEdD]*\d)" if "d" in whole.lower() else r"([-+.\deE]*\d)"
     else:
-        signs = "".join(sorted({sign for sign in whole if not sign.isalnum() and sign not in "+-"}))
-        group = rf"([\d{signs}]*\d)"
+        signs = "".join(sorted({c for c in digits if not c.isalnum() and c not in "+-"}))
+        exponent = "(?:[eE][-+]?\\d+)?" if "e" in digits.lower() else ""
+        group = rf"({sign}[\d{signs}]*\d{exponent})"
         clause = "" if metric.thousands or metric.decimal else f", and {number_hint(whole)}"
-    return f"write {with_group(pattern, group)}{clause}"
+    return f"write {with_group(pattern, group, letter)}{clause}"
 
 
 class SizeFinder:
@@ -646,6 +666,17 @@ class MetricReader:
         self._needed = {m.name for m in recipe.metrics if not m.optional}
         self._verified = recipe.verified
         self._numbers = recipe.numbers
+        self._cuts: CutNumbers | None = None
+        self._outputs = 0
+
+    def cut_numbers(self, evidence: Evidence) -> dict[str, str]:
+        """Return what `CutNumbers` finds in the first outputs: small numbers may come first."""
+        if self._outputs >= _MOST_OUTPUTS:
+            return {}
+        self._outputs += 1
+        if self._cuts is None:
+            self._cuts = CutNumbers(self._metrics)
+        return self._cuts.see(evidence)
 
     def measure(self, values: Mapping[str, Value], evidence: Evidence) -> dict[str, MetricValue]:
         """Return every metric by name: measured by the place, found, reported or computed."""
@@ -655,7 +686,7 @@ class MetricReader:
         for metric, finder in self._finders:
             reported_values = reported.get(metric.name)
             if metric.when is not None and not _applies(metric.when, values):
-                metrics[metric.name] = Inapplicable(f"it is measured WHEN {metric.when.text}")
+                metrics[metric.name] = Inapplicable(f"{MEASURED_WHEN}{metric.when.text}")
             elif metric.observed and (reported_values is None or not is_regional(metric)):
                 metrics.setdefault(metric.name, Missing("nothing observed it there"))
             elif reported_values is not None:
@@ -670,7 +701,7 @@ class MetricReader:
                 metrics[name] = take_value(reported_values, "last")
         for metric in self._derived:
             if metric.when is not None and not _applies(metric.when, values):
-                metrics[metric.name] = Inapplicable(f"it is measured WHEN {metric.when.text}")
+                metrics[metric.name] = Inapplicable(f"{MEASURED_WHEN}{metric.when.text}")
             else:
                 metrics[metric.name] = _computed(metric, values, metrics)
         return self.without_texts(values, metrics)

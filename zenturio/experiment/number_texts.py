@@ -85,42 +85,70 @@ def describe_text(text: str) -> str:
     return f"the text {shown}, not a number: {hint}"
 
 
-_BEGINS_NUMBER = re.compile(rb"[-+]?\d+(?:[,']\d{3})*(?:\.\d*)?")
-_BEFORE = re.compile(rb"(?<![\d.,:'])\d[\d.,:']*\Z")
+_BEGINS_NUMBER = re.compile(rb"[-+]?\d+(?:[,']\d{3})*(?:[.,]\d*)?")
+_BEFORE = re.compile(
+    rb"(?:(?<![\w\x80-\xff)\]%-])-)?"  # a minus behind a word or a number is a hyphen or a range
+    rb"(?:(?<![\d.,:'])\d[\d.,:']*)?\Z"
+)
 _GOES_ON = re.compile(
-    rb"(?:\d|(?:[,']|\xc2\xa0|\xe2\x80\xaf)(?=\d{3}(?!\d))|\.(?=\d)|:(?=\d\d(?!\d))"
+    rb"(?:\d|(?:[,']|\xc2\xa0|\xe2\x80\xaf)(?=\d{3}(?!\d))|,(?=\d+(?!\d|[,.:]\d))"
+    rb"|\.(?=\d)|:(?=\d\d(?!\d))"
     rb"|[eE](?=[-+]?\d+(?!\w))|[dD](?=[-+]\d)|(?<=[eEdD])[-+](?=\d))+"
 )
 """The rest of a number: more digits, thousands, a fraction, an exponent, or a clock time."""
-_TWO_NUMBERS = re.compile(rb"[-+]?\d+,(?!\d{3}$)\d+")
-"""Two numbers of a list rather than one with a decimal comma: 2,5."""
+_PAIR = re.compile(rb"[-+]?\d+,\d+")
+_BRACKETS = (b"()", b"[]", b"{}", b"<>")
 
 
 def longer_number(
     content: bytes, start: int, end: int, *, before: bool, behind: bool
-) -> bytes | None:
-    """Return the number of which the one from *start* to *end* is a part; None if it is whole.
+) -> tuple[int, int] | None:
+    """Return the bounds of the number of which the one from *start* to *end* is a part.
 
-    More of it is looked for *before* and *behind* it.
+    More of it is looked for *before* and *behind* it; None if it is whole.
     """
     raw = content[start:end]
     if len(raw) > LONGEST or not _BEGINS_NUMBER.fullmatch(raw):
         return None
-    whole = raw
+    first, last = start, end
     if before and (match := _BEFORE.search(content[max(start - LONGEST, 0) : start])):
-        whole = match[0] + whole
+        first -= len(match[0])
     if behind and (match := _GOES_ON.match(content[end : end + LONGEST])):
-        whole += match[0]
-    return None if whole == raw or _TWO_NUMBERS.fullmatch(whole) else whole
+        last += len(match[0])
+    whole = content[first:last]
+    # (3,5) is a pair, or a place in a plane.
+    is_enclosed = content[max(first - 1, 0) : first] + content[last : last + 1] in _BRACKETS
+    return None if whole == raw or (is_enclosed and _PAIR.fullmatch(whole)) else (first, last)
 
 
 _SIMPLE_GROUP = re.compile(r"(?<!\\)\((?!\?)[^()]*\)")
+_WILDCARD = re.compile(r"(?<!\\)(?P<any>\.|\\[SD]|\[\^[^\]]*\])(?P<times>[*+])(?P<lazy>\??)\Z")
 
 
-def with_group(pattern: str, group: str) -> str:
-    """Return *pattern* with *group* in place of its only group; *group* alone if it has others."""
-    is_simple = pattern.count("(") == 1 and _SIMPLE_GROUP.search(pattern)
-    return _SIMPLE_GROUP.sub(lambda _: group, pattern) if is_simple else group
+def _simple_group(pattern: str) -> re.Match[str] | None:
+    return _SIMPLE_GROUP.search(pattern) if pattern.count("(") == 1 else None
+
+
+def is_behind_wildcard(pattern: str) -> bool:
+    """Return whether what stands before the only group of *pattern* matches whatever comes."""
+    group = _simple_group(pattern)
+    return group is not None and _WILDCARD.search(pattern[: group.start()]) is not None
+
+
+def with_group(pattern: str, group: str, letter: str = "") -> str:
+    """Return *pattern* with *group* in place of its only group; *group* alone if it has others.
+
+    A wildcard before it leaves all to it that is behind the *letter* in front of the number.
+    """
+    only = _simple_group(pattern)
+    if only is None:
+        return group
+    before = pattern[: only.start()]
+    wildcard = _WILDCARD.search(before)
+    if wildcard is not None and not wildcard["lazy"]:
+        shown = letter if letter in "-=:,;/" else re.escape(letter)
+        before += (r"\s" if letter.isspace() else shown) if letter else "?"
+    return before + group + pattern[only.end() :]
 
 
 def is_written_with(text: str, thousands: str, decimal: str) -> bool:

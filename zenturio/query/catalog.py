@@ -401,6 +401,11 @@ class Catalog:
         return sum(self.counts.values())
 
     @property
+    def countable(self) -> int:
+        """The experiments that can have a result: what runs to warm up has none."""
+        return self.total - self.counts["warmup"]
+
+    @property
     def has_several(self) -> bool:
         """Whether an experiment may have several such results."""
         return len(self.machines) > 1 or (self.rows.round == "all" and len(self.rounds) > 1)

@@ -115,7 +115,7 @@ def study_frame(
         "units": {column.name: column.unit for column in selected if column.unit},
         "parameters": [column.name for column in catalog.parameters],
         "metrics": [column.name for column in catalog.metrics],
-        "of": catalog.total,
+        "of": catalog.countable,
         "noun": catalog.noun,
         "sql": text,
         "left_out": len(answers.without),
@@ -308,6 +308,9 @@ def group_frame(
         )
         text = statement.select(heads, group=len(keys)).plain(reader.dialect)
         origins = count_origins(reader, catalog, statement, keys)
+        drawn = sum(row[len(keys) + 1] for row in group_rows)
+        is_all = not finite or drawn == answers.count()
+        without = 0 if is_all else _measured_count(answers, column) - drawn
     if len(group_rows) > MOST_GROUPS:
         raise InputError(
             f"{' and '.join(by)} have more than {MOST_GROUPS:,} combinations",
@@ -321,10 +324,11 @@ def group_frame(
         "units": {column.name: column.unit for column in catalog.columns.values() if column.unit},
         "parameters": [column.name for column in catalog.parameters],
         "metrics": [column.name for column in catalog.metrics],
-        "of": catalog.total,
+        "of": catalog.countable,
         "noun": catalog.noun,
         "sql": text,
         "left_out": len(answers.without),
+        "without": without,
         **origins.attrs(),
         "grouped": _grouping(list(table.columns), len(keys), hidden, spreads),
     }
@@ -367,6 +371,16 @@ def _counted(reader: SnapshotReader, columns: Sequence[StudyColumn]) -> Fragment
         numeric = sql(test, value)
         condition = sql("{} AND {}", condition, numeric) if condition.parts else numeric
     return condition
+
+
+def _measured_count(answers: StudyTable, metric: StudyColumn) -> int:
+    """How many rows have a number of *metric*."""
+    with suppress(NotInCopyError):
+        if table := answers.copied([metric]):
+            return table.count
+    condition = _counted(answers.reader, [metric])
+    count = answers.narrowed(condition, facts=metric.role == "fact").count()
+    return int(answers.reader.rows(count)[0][0])
 
 
 def _heads(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -38,7 +39,7 @@ from zenturio.query.catalog import (
 )
 from zenturio.query.present import left_out_notes
 from zenturio.query.result_table import ResultTable, choose_columns, compute_rows, study_columns
-from zenturio.query.select_statement import SelectItem, group_key, with_limit
+from zenturio.query.select_statement import SelectItem, group_key, is_inapplicable, with_limit
 from zenturio.query.sql_fragments import Fragment, literal, sql, verbatim
 from zenturio.query.study_table import StudyTable, TableQuery, condition_of, open_table
 from zenturio.record import ExperimentState, Repository, StudyDefinition
@@ -158,7 +159,8 @@ def _experiment_table(table: StudyTable, *, exact: bool) -> ResultTable:
         else [*catalog.parameters, *catalog.seeds, *repeats, *origin_columns, *metrics]
     )
     selected_columns = study_columns(columns)
-    recorded_rows = table.rows(selected_columns)
+    inapplicable = Counter[str]()
+    recorded_rows = table.rows(selected_columns, inapplicable)
     rows = compute_rows(columns, selected_columns, recorded_rows)
     count, is_estimate = len(rows), False
     if query.limit is not None and len(rows) == query.limit:
@@ -170,12 +172,12 @@ def _experiment_table(table: StudyTable, *, exact: bool) -> ResultTable:
         found=count,
         experiments=count,
         is_estimate=is_estimate,
-        total=catalog.total,
+        total=max(catalog.countable, count),
         noun=catalog.noun,
         notes=(
             *left_out_notes(len(table.without)),
             *origins.notes,
-            *_gaps(selected_columns, recorded_rows),
+            *_gaps(selected_columns, recorded_rows, inapplicable),
         ),
         sql=table.text(selected_columns, query.limit),
     )
@@ -213,18 +215,19 @@ def _group_table(table: StudyTable) -> ResultTable:
         names.insert(len(keys) + 1, TRIED)
     experiments = sum(row[len(keys)] for row in group_rows)
     value_counts = [sum(row[len(heads) + i] for row in group_rows) for i in range(len(metrics))]
+    measured = list(zip((column.name for column in metrics), value_counts, strict=True))
     return ResultTable(
         columns=tuple(names),
         rows=tuple(rows),
         units={head.name: head.unit for head in heads if head.unit},
         found=len(group_rows),
         experiments=experiments,
-        total=catalog.total,
+        total=max(catalog.countable, experiments),
         noun=catalog.noun,
         notes=(
             *left_out_notes(len(table.without)),
             *count_origins(reader, catalog, statement, keys).notes,
-            *_missing(zip((c.name for c in metrics), value_counts, strict=True), experiments),
+            *_missing(measured, experiments, _inapplicable(table, measured, experiments)),
             *(_not_aggregated(catalog.metrics, keys) if experiments and not query.metrics else ()),
         ),
         sql=limited_statement.plain(reader.dialect),
@@ -355,22 +358,51 @@ def _group_order(
     return order or [(head, False) for head in heads[: len(keys)]]
 
 
-def _gaps(columns: Sequence[StudyColumn], rows: Sequence[tuple[Any, ...]]) -> tuple[str, ...]:
+def _gaps(
+    columns: Sequence[StudyColumn],
+    rows: Sequence[tuple[Any, ...]],
+    inapplicable: Mapping[str, int],
+) -> tuple[str, ...]:
     """Metrics that are missing in some of the rows that are shown."""
     value_counts = (
         (column.name, sum(row[i] is not None for row in rows))
         for i, column in enumerate(columns)
         if column.role == "metric"
     )
-    return _missing(value_counts, len(rows))
+    return _missing(value_counts, len(rows), inapplicable)
 
 
-def _missing(measured: Iterable[tuple[str, int]], total: int) -> tuple[str, ...]:
+def _missing(
+    measured: Iterable[tuple[str, int]], total: int, inapplicable: Mapping[str, int]
+) -> tuple[str, ...]:
+    """Notes on metrics that are missing in rows in which their WHEN, if any, holds."""
+    counts = ((metric, count, total - inapplicable.get(metric, 0)) for metric, count in measured)
     return tuple(
-        f"{metric} is missing in {total - count:,} of {total:,}"
-        for metric, count in measured
-        if count < total
+        f"{metric} is missing in {expected - count:,} of {expected:,}"
+        for metric, count, expected in counts
+        if count < expected
     )
+
+
+def _inapplicable(
+    table: StudyTable, measured: Iterable[tuple[str, int]], total: int
+) -> Mapping[str, int]:
+    """In how many rows the WHEN of a metric does not hold, of those that lack values."""
+    names = [metric for metric, count in measured if count < total]
+    if not names or not _has_conditional_metrics(table):
+        return {}
+    dialect, columns = table.reader.dialect, table.catalog.columns
+    counts = {}
+    for name in names:
+        rows = table.narrowed(is_inapplicable(columns[name], dialect), facts=True)
+        counts[name] = int(table.reader.rows(rows.count())[0][0])
+    return counts
+
+
+def _has_conditional_metrics(table: StudyTable) -> bool:
+    """Whether the study may have a METRIC with WHEN: remarks on many rows take long to read."""
+    definition = table.reader.repository.definition(table.query.study)
+    return any(b"WHEN" in content for content in definition.sources.values())
 
 
 # Repeats of each point: the median and its interval, outliers, why there are no more

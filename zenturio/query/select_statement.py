@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from zenturio.errors import InputError
+from zenturio.experiment.experiment import MEASURED_WHEN, Missing
 from zenturio.expression import Expression
 from zenturio.query.catalog import (
     DIGITS,
@@ -25,6 +27,7 @@ from zenturio.query.catalog import (
     used_columns,
 )
 from zenturio.query.sql_fragments import (
+    DIALECTS,
     BoundValue,
     Dialect,
     Fragment,
@@ -100,6 +103,22 @@ class AggregateCheck:
 
 
 EMPTY_FRAGMENT = Fragment(())
+
+_REASON: dict[Dialect, str] = {
+    "sqlite": (
+        "(SELECT json_extract(value, '$.missing')"  # noqa: S608 - names alone
+        f' FROM json_each({ROW}."remarks") WHERE key = {{}})'
+    ),
+    "postgresql": f"({ROW}.\"remarks\"::json -> {{}} ->> 'missing')",
+}
+"""Where the remarks of a row say why a metric is missing, by its key."""
+
+
+def is_inapplicable(column: StudyColumn, dialect: Dialect) -> Fragment:
+    """Return the condition that the WHEN of a metric does not hold, by what every study has."""
+    key = verbatim(_text(codec.remark_key("metric", column.name)))
+    text = verbatim(_text(MEASURED_WHEN))
+    return sql(DIALECTS[dialect].contains, sql(_REASON[dialect], key), text)
 
 
 class StudySelect:
@@ -273,10 +292,14 @@ def _without(digest: StudyColumn, digests: frozenset[str], dialect: Dialect) -> 
 
 
 def restore_rows(
-    columns: Sequence[StudyColumn], rows: Iterable[tuple[Any, ...]]
+    columns: Sequence[StudyColumn],
+    rows: Iterable[tuple[Any, ...]],
+    inapplicable: Counter[str] | None = None,
 ) -> list[tuple[Any, ...]]:
     """Return rows with the values as recorded: the remarks, the last cell, have what SQL cannot
     hold.
+
+    Metrics whose WHEN does not hold are counted in *inapplicable*.
     """
     restored = []
     for *cells, remarks in rows:
@@ -287,6 +310,8 @@ def restore_rows(
                 remark = row_remarks.on(column)
                 if isinstance(remark, bool | int | float):
                     values[i] = remark
+                elif inapplicable is not None and isinstance(remark, Missing):
+                    inapplicable[column.name] += MEASURED_WHEN in remark.why
         restored.append(tuple(values))
     return restored
 

@@ -10,6 +10,7 @@ rows meet; only rows within the bound are sorted. Where it turns out too narrow,
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -319,8 +320,13 @@ class StudyTable:
         estimate = every * counts[1] / counts[0]
         return int(float(f"{estimate:.2g}"))
 
-    def rows(self, columns: Sequence[StudyColumn]) -> list[tuple[Any, ...]]:
-        """Return the values of *columns* in each row, in order, as they were recorded."""
+    def rows(
+        self, columns: Sequence[StudyColumn], inapplicable: Counter[str] | None = None
+    ) -> list[tuple[Any, ...]]:
+        """Return the values of *columns* in each row, in order, as they were recorded.
+
+        Metrics whose WHEN does not hold are counted in *inapplicable*.
+        """
         items = [SelectItem.of(column) for column in (*columns, self.catalog.facts["remarks"])]
         limit = self.query.limit
         numbers = None
@@ -329,7 +335,7 @@ class StudyTable:
         rows = select_rows(
             self.reader, self.statement, items, order=self.order, numbers=numbers, limit=limit
         )
-        return restore_rows(columns, rows)
+        return restore_rows(columns, rows, inapplicable)
 
     def has_repeats(self) -> bool:
         """Return whether any experiment, whatever the condition, is the second of its point."""

@@ -91,10 +91,7 @@ def run(
     """
     any_machine = choose_any_machine(machine)
     if callable(what):
-        if where:
-            raise InputError(
-                "where chooses points of files", hint="of a function: choose its space"
-            )
+        _check_function_options(where, overrides, only)
         function = what if isinstance(what, ExperimentFunction) else as_experiment(what)
         points = select_points(space or Space(), limit=limit, sample=sample, seed=seed)
         with open_or_use(db, create=True) as repository:
@@ -124,6 +121,22 @@ def run(
         request, request.application(), db=db, listener=listener, measured=measured
     )
     return Study(summary.study, db, summary)
+
+
+def _check_function_options(where: str, overrides: Sequence[str], only: str) -> None:
+    """Raise InputError if options are named that choose or change what annotated files declare."""
+    if where:
+        raise InputError("where chooses points of files", hint="of a function: choose its space")
+    if overrides:
+        raise InputError(
+            f"overrides={list(overrides)!r} changes parameters of files",
+            hint="of a function: change its space",
+        )
+    if only != "missing":
+        raise InputError(
+            f"only={only!r} chooses experiments of files",
+            hint="of a function: what has no result runs; again=True runs everything",
+        )
 
 
 @dataclass(frozen=True)

@@ -215,7 +215,7 @@ class _Again:
         files = {artifact.path: artifact.kept for artifact in artifacts}
         evidence = Evidence(logs.stdout, logs.stderr, usage=unchanged, files=files)
         metrics = self._meter.measure(record.values, evidence)
-        self.remarks.extend(self._cuts.see(evidence))
+        self.remarks.extend(self._cuts.see(evidence).values())
         judged = self._judged(outcome, record.values, metrics)
         for name, value in judged.metrics.items():
             is_asked_for = name in self.names or isinstance(value, NotNumber)

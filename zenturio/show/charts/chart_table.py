@@ -143,6 +143,15 @@ def has_level(column: pd.Series[Any], level: Any) -> np.ndarray:
     return mask
 
 
+def _has_value(column: pd.Series[Any]) -> np.ndarray:
+    """Return the rows with a value; with a finite one, of numbers."""
+    if is_number(column):
+        finite: np.ndarray = np.isfinite(column.to_numpy(dtype=float, na_value=math.nan))
+        return finite
+    known: np.ndarray = column.notna().to_numpy(bool)
+    return known
+
+
 def levels(column: pd.Series[Any], ranks: Mapping[Any, int] | None = None) -> list[Any]:
     """Return the distinct values: numbers ascending, texts as they come; None for NULL is last.
 
@@ -187,6 +196,7 @@ class ChartTable:
         self.all_rows = frame
         """Including those that are left out."""
         self.frame = frame[self._has_numbers(frame, needed)]
+        self._without_place = self._count_without_place(frame)
         if self.frame.empty:
             raise InputError(
                 f"nothing to draw: no row has a number for {query.metric!r}",
@@ -197,13 +207,34 @@ class ChartTable:
         parts = {part: self.frame[name] for part, name in columns.items() if name}
         self.parts = self.frame[[]].assign(colour="", facet="").assign(**parts)
 
+    @property
+    def _placed(self) -> list[str]:
+        """The columns beside the metric whose numbers are places on an axis."""
+        query = self.query
+        if query.kind not in ("line", "scatter", "surface"):
+            return []
+        return sorted({query.x, query.y_column, query.z} - {"", query.metric})
+
+    def _count_without_place(self, frame: pd.DataFrame) -> str:
+        """Return how many rows have the metric and no place: a parameter is inactive there."""
+        names = self._placed
+        count = frame.attrs.get("without")
+        if count is None:
+            lacks = np.zeros(len(frame), dtype=bool)
+            for name in names:
+                if is_number(frame[name]):  # a text that is missing has a place
+                    lacks |= ~_has_value(frame[name])
+            if self.query.metric:
+                lacks &= _has_value(frame[self.query.metric])
+            count = int(np.count_nonzero(lacks))
+        if not count:
+            return ""
+        return f", {count:,} {'has' if count == 1 else 'have'} no {' or no '.join(names)}"
+
     def _has_numbers(self, frame: pd.DataFrame, needed: Iterable[str]) -> np.ndarray:
         """Return the rows with a number wherever a position on an axis needs one."""
         query, keep = self.query, np.ones(len(frame), dtype=bool)
-        placed = {query.x, query.y_column, query.z}
-        if query.kind not in ("line", "scatter", "surface"):
-            placed = set()
-        for name in sorted({*placed, *needed, query.metric} - {""}):
+        for name in sorted({*self._placed, *needed, query.metric} - {""}):
             if is_number(frame[name]):
                 values = frame[name].to_numpy(dtype=float, na_value=math.nan)
                 # Whether an aggregate of very large values has a place is known behind it.
@@ -382,7 +413,7 @@ class ChartTable:
 
         The title is that of the query, or the *subject*, or the columns on the axes.
         """
-        counts = f"{self.row_count:,} of {self.total:,} {self.noun}"
+        counts = f"{self.row_count:,} of {self.total:,} {self.noun}{self._without_place}"
         note = "; ".join([*self.notes, counts])
         title = self.query.title or self._title(subject)
         return NotebookChart(self.query.kind, title, note, x, y, tuple(panels), **options)

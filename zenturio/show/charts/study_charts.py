@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from zenturio.errors import InputError
-from zenturio.record import Repository
+from zenturio.record import PAIRED, Repository
 from zenturio.show.charts.chart_query import KINDS, ChartQuery, counts_workers
 
 if TYPE_CHECKING:
@@ -148,11 +148,13 @@ def _with_defaults(repository: Repository, query: ChartQuery) -> ChartQuery:
 
     first = query.studies[0]
     shown = (query.x, query.y_column, query.colour, query.facet)
-    if len(query.studies) > 1 and STUDY not in shown:
+    # Studies, and versions that were compared, are drawn beside each other, never averaged.
+    compared = STUDY if len(query.studies) > 1 else _version_parameter(repository, first)
+    if compared and compared not in shown:
         if query.is_grid or query.kind == "pie":
-            query = replace(query, facet=STUDY)
+            query = query if query.facet and compared != STUDY else replace(query, facet=compared)
         elif not query.colour:
-            query = replace(query, colour=STUDY)
+            query = replace(query, colour=compared)
     if not query.x or (query.is_grid and not query.y):
         used = (query.x, query.y_column, query.z, query.colour, query.facet)
         parameters = varying_parameters(
@@ -175,6 +177,12 @@ def _with_defaults(repository: Repository, query: ChartQuery) -> ChartQuery:
         metric = default_metric(repository.definition(first))
         query = replace(query, z=metric) if query.is_grid else replace(query, y=(metric,))
     return query if query.is_grid else replace(query, z="")
+
+
+def _version_parameter(repository: Repository, study: str) -> str:
+    """Return the parameter that tells versions apart in a study of ``compare --run``."""
+    note: Any = repository.definition(study).notes.get(PAIRED) or {}
+    return str(note.get("parameter", ""))
 
 
 def _table(repository: Repository, query: ChartQuery) -> pd.DataFrame:
@@ -238,6 +246,8 @@ def _joined(studies: Sequence[str], tables: Sequence[pd.DataFrame]) -> pd.DataFr
         "left_out": sum(attr.get("left_out", 0) for attr in attrs),
         **Origins.together(attrs).attrs(),
     }
+    if "without" in attrs[0]:
+        joined.attrs["without"] = sum(attr["without"] for attr in attrs)
     sampled = [attr.get("sampled", (len(t), len(t))) for attr, t in zip(attrs, tables, strict=True)]
     if any(drawn < total for drawn, total in sampled):
         joined.attrs["sampled"] = tuple(map(sum, zip(*sampled, strict=True)))

@@ -17,7 +17,6 @@ from zenturio.annotate.commands import undeclared_programs
 from zenturio.annotate.model import MEASURED, Annotated, Application, Goal, Metric
 from zenturio.errors import ExpressionError
 from zenturio.experiment import (
-    Evidence,
     Experiment,
     MachineKind,
     MetricValue,
@@ -33,7 +32,7 @@ from zenturio.experiment.experiment import (
     written_failure,
 )
 from zenturio.experiment.identity import file_digest
-from zenturio.experiment.metrics import CutNumbers, RegexFinder
+from zenturio.experiment.metrics import RegexFinder
 from zenturio.experiment.number_texts import describe_text, number_hint
 from zenturio.expression import Expression, Value
 from zenturio.record import Repository
@@ -528,8 +527,6 @@ def _is_measurement(metric: Metric) -> bool:
 
 _SAME = 8
 """Points at which all metrics are the same before that is worth a remark."""
-_OUTPUTS = 100
-"""Outputs in which numbers are looked for that a pattern cuts: larger ones may come later."""
 _MATCHES = 10_000
 """Matches of a pattern in one output that are looked at."""
 
@@ -547,9 +544,8 @@ class MetricCheck:
             _expected_to_change(application), ()
         )
         self._patterns = [metric for metric in application.metrics if _takes_last_match(metric)]
-        streams = [m for m in application.metrics if m.source in ("stdout", "stderr")]
-        self._cuts = CutNumbers(streams)
-        self._outputs = 0
+        self._uncut = {metric.name for metric in application.metrics if metric.regex is not None}
+        """Metrics of which nobody said that they are a part of a number."""
         self._points: set[tuple[Value, ...]] = set()
         self._seen = 0
         self._texts = set[str]()
@@ -567,9 +563,10 @@ class MetricCheck:
             # Of an output that was cut nobody knows what its middle holds.
             if log.size == len(log.head) + len(log.tail):
                 yield from _several_meanings(metric, log.head + log.tail)
-        self._outputs += 1
-        if self._outputs <= _OUTPUTS:
-            yield from self._cuts.see(Evidence(outcome.stdout, outcome.stderr))
+        for name, remark in outcome.metric_remarks.items():
+            if name in self._uncut:
+                self._uncut.remove(name)
+                yield remark
         for name, value in outcome.metrics.items():
             if type(value) is str and name not in self._texts and number_hint(value):
                 self._texts.add(name)
