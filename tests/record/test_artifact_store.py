@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from unittest import mock
 
@@ -29,7 +30,7 @@ from zenturio.record import (
     consistency_check,
     maintenance,
 )
-from zenturio.record.artifact_store import ArtifactStore, object_path
+from zenturio.record.artifact_store import ArtifactStore, has_content, object_path
 from zenturio.record.open import open_repository
 from zenturio.system import file_systems
 from zenturio.testing.executor import until
@@ -548,6 +549,22 @@ def test_a_folder_of_objects_is_made_once_however_many_files_go_into_it(tmp_path
     assert len(made) == len(set(made)) <= 256
     kept = (home / "store" / "objects").glob("*/*")
     assert sorted(int(path.read_text()) for path in kept) == list(range(600))
+
+
+def test_a_file_has_its_content_if_size_and_bytes_are_those_that_were_recorded(tmp_path):
+    path = tmp_path / "out"
+    path.write_bytes(b"kept")
+    before, digest = open_files(), sha256(b"kept").hexdigest()
+    assert has_content(path, 4, digest)
+    assert has_content(path, 5, digest) is False
+    assert not has_content(path, 4, "0" * 64)
+    assert has_content(tmp_path / "gone", 4, digest) is False
+    assert open_files() == before
+
+
+def test_a_store_that_is_not_there_is_not_the_projects_own(home):
+    assert ArtifactStore(home)._is_own(home / "store")
+    assert ArtifactStore(home)._is_own(home / "elsewhere") is False
 
 
 def open_files():

@@ -3,6 +3,7 @@
 import os
 import subprocess
 from collections import Counter
+from contextlib import closing
 
 import pytest
 
@@ -11,6 +12,7 @@ from record.worker import DEFINITION, STUDY
 from zenturio.record import DriverProcess
 from zenturio.record.open import open_repository
 from zenturio.system.processes import process_birth
+from zenturio.testing.experiments import dead_driver, experiment, outcome
 
 
 @pytest.mark.parametrize(
@@ -35,6 +37,22 @@ def test_the_start_of_a_process_tells_it_from_a_later_one_of_its_number():
     assert not here.has_exited()
     assert DriverProcess(here.host, here.pid, here.born + "0").has_exited()
     assert process_birth(here.pid) == here.born
+
+
+def test_a_lease_tells_whether_its_driver_is_gone(url):
+    with closing(open_repository(url)) as repository:
+        for driver, is_gone in ((dead_driver(), True), (DriverProcess.current(), False)):
+            repository.open(STUDY, DEFINITION)
+            lease = repository.acquire_lease(STUDY, driver)
+            assert lease.driver_has_exited() is is_gone
+            repository.release_lease(lease)
+
+
+def test_what_nobody_recorded_is_not_measured_again(url):
+    with closing(open_repository(url)) as repository:
+        repository.open(STUDY, DEFINITION)
+        assert repository.remeasure(STUDY, [outcome(experiment(1))]) == 0
+        assert list(repository.records(STUDY)) == []
 
 
 def test_a_driver_elsewhere_is_never_said_to_be_gone():

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import subprocess
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from record import oracle
 from record.leaving import left
 from record.old import make_old, stamp
+from record.reference import ReferenceRepository
 from record.worker import DEFINITION, STUDY, drive
 from zenturio import trust
 from zenturio.errors import ConflictError, InputError, NotFoundError, RecordError
@@ -58,8 +60,9 @@ def test_a_database_without_tables_becomes_a_repository_of_today(tmp_path):
     assert maintenance.describe(path)["revision"] == REVISIONS[-1]
 
 
-def test_what_is_in_memory_has_no_files_to_remove():
-    with contextlib.closing(open_repository("memory:")) as repository:
+@pytest.mark.parametrize("create", [ReferenceRepository, partial(open_repository, "memory:")])
+def test_what_is_in_memory_has_no_files_to_remove(create):
+    with contextlib.closing(create()) as repository:
         repository.open(STUDY, DEFINITION)
         assert maintenance.preview_pruning(repository, STUDY).study == STUDY
         assert maintenance.prune_study(repository, STUDY).study == STUDY
