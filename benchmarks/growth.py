@@ -162,6 +162,7 @@ BIG = {"name": "big"}
 COPIED = {"steps": 0.1, "statements": 0.1, "copied": 1.2}
 """What reads the copy looks at the database as little as if there were few results; numbers of more
 results take more bytes."""
+PAGES = COPIED | {"steps": 0.2}  # the last row of each segment is looked up, a few times a page
 QUESTIONS = (
     Question("results --limit 5", result_table(limit=5), ("results", "big", "--limit", "5"),
              {"steps": 0.1, "statements": 0.1}),
@@ -184,11 +185,11 @@ QUESTIONS = (
              {"steps": 1.1, "statements": 0.6}),
     Question("open one study", open_again, (), {"steps": 0.1, "statements": 0.0}, "studies"),
     Question("list", lambda path: study_statuses(str(path)), ("list",),
-             {"steps": 1.2, "statements": 0.2}, "studies"),
-    Question("the portal's home", portal_page("home"), (), {"statements": 0.2, "answer": 0.1},
+             {"steps": 1.2, "statements": 0.3}, "studies"),  # one of each kind for 2,000 studies
+    Question("the portal's home", portal_page("home"), (), {"statements": 0.3, "answer": 0.1},
              "studies"),
     *(
-        Question(f"the portal: {name}", portal_page(page, "/study", **BIG, **query), (), COPIED)
+        Question(f"the portal: {name}", portal_page(page, "/study", **BIG, **query), (), PAGES)
         for name, page, query in (
             ("a table with a filter", "study", {"where": "wtime < 10"}),
             ("a sorted table", "study", {"sort": "-gflops"}),
@@ -443,6 +444,7 @@ def main() -> int:
     )
     if options.copy_from is not None:
         columnar_copy.COPY_ROWS = options.copy_from
+        columnar_copy.SEGMENT_ROWS = max(min(sizes) // 3, 1)  # several, as large copies have
     rows = measure(sizes, studies, timed=not options.counted)
     print(json.dumps(rows, indent=1) if options.json else table(rows), end="")
     if options.write:
