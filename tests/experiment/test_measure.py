@@ -941,6 +941,7 @@ def test_no_hint_leads_to_the_beginning_of_a_number(text, hint):
         (r"from (\d+)", "from 10.0.0.123", ""),
         (r"x: (\d+)$", "x: 12\r\n", ""),
         (r"x(\d+)", "x12e5ab", ""),
+        (r"x: ([a-z])", "x: a12", ""),
     ],
 )
 def test_a_number_of_which_a_part_is_captured_is_told_once(pattern, text, told):
@@ -953,6 +954,12 @@ def test_a_number_of_which_a_part_is_captured_is_told_once(pattern, text, told):
         whole = remark.partition("a part of '")[2].partition("'")[0]
         mended = remark.partition(": write ")[2].partition(", and add")[0]
         assert found(regex(mended), text) == parse_value(whole.encode())
+
+
+def test_a_number_is_not_said_to_be_cut_where_the_log_itself_is():
+    cuts, pattern = Evidence(Log(b"x 1,2", b"34\n", 9)), regex(r"x (\d+)")
+    assert not list(CutNumbers([pattern]).see(cuts))
+    assert list(CutNumbers([pattern]).see(replace(cuts, stdout=Log(b"x 1,2", b"34\n", 8))))
 
 
 def test_a_pattern_that_takes_too_long_leaves_the_others_to_be_looked_at(monkeypatch):

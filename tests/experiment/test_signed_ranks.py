@@ -41,6 +41,9 @@ def test_many_blocks_have_the_normal_levels():
     assert exact == pytest.approx(near, rel=0.01)
     q = signed_rank_quantile(1000, 0.05)
     assert 2 * signed_rank_level(1000, q) <= 0.05 < 2 * signed_rank_level(1000, q + 1)
+    ranks = range(1, 1001)  # each counts with probability 1/2
+    near = statistics.NormalDist(sum(ranks) / 2, math.sqrt(sum(rank**2 for rank in ranks) / 4))
+    assert signed_rank_level(1000, q) == pytest.approx(near.cdf(q + 0.5), rel=1e-9)
 
 
 def test_the_interval_holds_what_the_test_of_scipy_does_not_reject():

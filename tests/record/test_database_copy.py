@@ -120,8 +120,11 @@ def contents(url):
 def test_a_copy_says_the_same_and_can_be_gone_on_with(places):
     source, target = places
     fill(source)
-    done = maintenance.copy_repository(source, target, lambda _table, _rows: None)
+    heard = {}
+    done = maintenance.copy_repository(source, target, heard.__setitem__)
     assert done.rows["results"] == 7
+    results = {"results": 7} if ("://" in source) == ("://" in target) else {"one": 3}
+    assert heard.items() >= {**results, "studies": 2, "comparing results": 7}.items()
     assert repr(contents(target)) == repr(contents(source))
     assert maintenance.check_repository(target) == ()
     with opened(target) as repository:
@@ -307,29 +310,34 @@ def test_a_backup_of_a_server_is_restored_into_an_empty_database(postgres, tmp_p
                 admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
-def test_salvage_into_a_server_says_what_to_do(tmp_path):
+def test_salvage_into_a_server_or_an_existing_file_says_what_to_do(tmp_path):
     fill(tmp_path / "a.db")
+    (tmp_path / "b.db").write_bytes(b"mine")
+    with pytest.raises(InputError, match=r"b\.db already exists"):
+        maintenance.salvage(tmp_path / "a.db", tmp_path / "b.db")
+    assert (tmp_path / "b.db").read_bytes() == b"mine"
     done = loaded.zen("db", "salvage", "a.db", "postgresql://host/lab", cwd=tmp_path)
     assert done.returncode == 2
     assert "zen db copy FILE URL" in done.stderr
 
 
-CHANGES = {
-    "results": "UPDATE results SET cause = 'other' WHERE id = 1",
-    "logs": "UPDATE logs SET stdout_head = CAST('other' AS BLOB) WHERE attempt = 2",
-    "attempts": "UPDATE attempts SET position = 78",
-    "sources": "UPDATE sources SET mode = 0",
-}
+CHANGES = [
+    ("results", "UPDATE results SET cause = 'other' WHERE id = 1"),
+    ("results", "UPDATE results SET v0 = 77 WHERE id = 1"),
+    ("logs", "UPDATE logs SET stdout_head = CAST('other' AS BLOB) WHERE attempt = 2"),
+    ("attempts", "UPDATE attempts SET position = 78"),
+    ("sources", "UPDATE sources SET mode = 0"),
+]
 
 
-@pytest.mark.parametrize("table", CHANGES)
+@pytest.mark.parametrize(("table", "change"), CHANGES)
 @pytest.mark.parametrize("places", [("sqlite", "sqlite")], indirect=True)
-def test_a_copy_with_another_value_differs(places, table):
+def test_a_copy_with_another_value_differs(places, table, change):
     source, target = places
     fill(source)
     maintenance.copy_repository(source, target, lambda _table, _rows: None)
     connection = sqlite.sqlite_module().connect(target)
-    assert connection.execute(CHANGES[table]).rowcount
+    assert connection.execute(change).rowcount
     connection.commit()
     connection.close()
     with pytest.raises(RecordError, match=rf"differ in {table}$|differ in {table}\n"):

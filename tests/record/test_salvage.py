@@ -237,6 +237,15 @@ def test_a_transaction_that_was_cut_off_is_undone_before_rows_are_read(sound, tm
     assert causes == [(None,)]
 
 
+def test_rows_are_counted_once_where_a_copy_begins_again(sound, tmp_path):
+    saved = maintenance.salvage(sound, tmp_path / "new.db")
+    reading = salvage._Reading(RecognisedTables(SQLitePages(sound), TABLES))
+    with contextlib.closing(Database(dialect_at(tmp_path / "new.db"), 5)) as database:
+        for _ in range(2):
+            database.write(reading.copy)
+    assert dict(reading.rows) == saved.rows
+
+
 def test_rows_that_were_deleted_do_not_come_back(tmp_path):
     path = tmp_path / "a.db"
     with contextlib.closing(
