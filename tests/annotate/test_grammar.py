@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zenturio.annotate.grammar import KEYWORDS, LONGEST_DIRECTIVE, read
+from zenturio.annotate.grammar import KEYWORDS, LONGEST_COMMAND, LONGEST_DIRECTIVE, read
 from zenturio.annotate.model import (
     AfterStatement,
     BuildStatement,
@@ -126,6 +126,13 @@ def test_a_default_keeps_its_characters():
     assert statement("PARAM n = { 1 } DEFAULT /tmp/ AS m").default == "/tmp/"
     assert statement(r'PARAM n = { 1 } DEFAULT "a\tb"').default == "a\tb"
     assert statement("PARAM n = { 1 } DEFAULT when").default == "when"
+
+
+def test_the_length_of_a_command_is_limited():
+    longest = "x" * LONGEST_COMMAND
+    assert isinstance(statement(f'RUN "{longest}"'), RunStatement)
+    (found,) = diagnostics(f'RUN "{longest}y"')
+    assert found.message == "a command has at most 10,000 characters"
 
 
 def test_ends():

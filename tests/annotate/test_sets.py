@@ -201,6 +201,32 @@ def test_a_range_within_an_element_may_be_too_large_to_be_listed():
     )
 
 
+def test_a_range_within_an_element_within_an_element_may_be_as_large():
+    nested = read("{ x{b{1:9000000}} }")
+    assert (nested.size, nested.text(8_999_999)) == (9_000_000, "xb9000000")
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "message", "column", "width"),
+    [
+        ("{ LIN(0,1,2) x }", None, "LIN(…) stands alone", 14, 1),
+        ("{ 1, 2 } x", None, "there is text after the set", 10, 1),
+        ("{ UNIFORM(0,1) }", "int", "TYPE int does not fit this set of real numbers", 3, 12),
+        ("{ 1:(n) }", "str", "TYPE str does not fit this set of int numbers", 3, 6),
+    ],
+)
+def test_what_no_set_can_be_is_told_with_its_place(text, kind, message, column, width):
+    found = diagnostic(text, kind)
+    assert (found.message, found.place.column, found.place.width) == (message, column, width)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"), [("{ UNIFORM(0,1) }", "real"), ("{ 1:(n) }", "real"), ("{ 1:(n) }", "int")]
+)
+def test_sets_that_cannot_be_listed_have_the_type_that_is_written(text, kind):
+    assert read(text, kind).type == kind
+
+
 def test_what_looks_like_a_range_but_is_none_stays_a_text():
     assert texts("{ 12:30pm, a:b, 1:n }") == ["12:30pm", "a:b", "1:n"]
 

@@ -15,7 +15,7 @@ from zenturio.query.statistics import student
 from zenturio.query.study_table import numbers_where
 from zenturio.record.open import open_repository
 from zenturio.show.study import Study
-from zenturio.study.best_points import MEAN, MEDIAN, RepeatAggregate, best
+from zenturio.study.best_points import MEAN, MEDIAN, RepeatAggregate, TextScores, best
 
 
 @pytest.fixture
@@ -77,6 +77,14 @@ def test_a_study_without_parameters_has_one_point(repository):
         fill(each, "s", {}, {"y": "real"}, [{"repeat": 1, "y": 2.0}, {"repeat": 2, "y": 4.0}])
         (point,) = best(each, "s", 9, "MAXIMIZE y").points
         assert (dict(point.values), point.scores["y"], point.used) == ({}, 3.0, 2)
+
+
+def test_results_whose_metric_is_a_text_are_counted(repository):
+    rows = [{"n": n, "index": n, "y": text} for n, text in enumerate(("high", "low", "low"), 1)]
+    for each in (repository, ReferenceRepository()):
+        fill(each, "s", {"n": "int"}, {"y": "str"}, rows)
+        found = best(each, "s", 9, "MAXIMIZE y")
+        assert (found.points, found.texts) == ((), TextScores(3, "y", "high"))
 
 
 def test_points_of_equal_score_stand_in_the_order_of_the_space(repository):

@@ -194,6 +194,16 @@ def test_only_what_failed_is_measured_again(project, opened):
     assert sorted(rounds.values()) == [1, 1, 2, 2]
 
 
+def test_a_failure_is_measured_again_where_its_point_has_another_number(project, opened):
+    study = Driven(project, failing={(3, 1)})
+    assert study.run()[1:3] == (3, 1)
+    text = study.path.read_text()
+    study.path.write_text(text.replace("{ 1:4 }", "{ 3, 1 }"))
+    cached, ok, failed, notes = study.run(again=True, only=("failed",))
+    assert (cached, ok, failed, notes[0][:14]) == (1, 1, 0, "round 2 begins")
+    assert totals(opened())[3] == 203
+
+
 @pytest.mark.parametrize("failing", [{(4, 1)}, set()])
 def test_a_round_of_failures_makes_each_experiment_once(project, monkeypatch, failing):
     study = Driven(project, failing=failing)
