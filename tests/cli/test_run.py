@@ -258,9 +258,11 @@ FAULTY = """#ZEN$ PARAM n = { 1:400 }
 def test_a_study_in_which_nothing_can_succeed_stops_after_its_first_experiments(tmp_path):
     (tmp_path / "in.x").write_text(FAULTY)
     told = zen("run", "in.x", "-j", 1, cwd=tmp_path, code=3)
-    assert (
-        "experiments failed: metric missing: d, t; --go-on (in Python: go_on=True) runs" in told.err
+    # How many have ended by then, and whether one of n <= 3 is among them, is up to the machine.
+    stopped = (
+        r"experiments failed.*: .*metric missing: d, t.*; --go-on \(in Python: go_on=True\) runs"
     )
+    assert re.search(stopped, told.err)
     few = ("run", "in.x", "-P", "n = { 1:12 }", "--json")
     failed = zen(*few, "--go-on", cwd=tmp_path, code=3).facts
     assert failed["unfinished"] == 0
