@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zenturio.annotate.source import Source, split_lines, without_end
+from zenturio.annotate.dialects.table import dialect_of
+from zenturio.annotate.source import Source, shown, split_lines, without_end
 
 texts = st.text(
     st.one_of(
@@ -89,3 +90,9 @@ def test_a_file_is_read_with_its_mode_and_a_binary_is_not_kept_in_memory(tmp_pat
     assert source.lines == ()
     binary.write_bytes(b"\0new")
     assert source.content == b"\0new"
+
+
+def test_what_would_end_or_open_a_comment_is_written_by_its_number():
+    dialect = dialect_of("a.c")
+    assert shown("a */ b /* c", dialect, "/*", "*/") == r"a *\x2f b /\x2a c"
+    assert shown("a\nb", dialect, "//", "") == r"a\nb"
