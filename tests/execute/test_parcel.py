@@ -121,8 +121,9 @@ def test_several_that_travel_together_come_out_in_their_order(several):
 def test_an_outcome_comes_out_as_it_went_in(metrics, said, status):
     log = Log(said, said[::-1], 10**12)
     gone = Outcome(
-        DIGEST, status, "exit 3", metrics, 2, "node", 1.5, 2.5, None, log, Log(said, b"", 3)
-    )
+        DIGEST, status, "exit 3", metrics, 2, "node", 1.5, 2.5, None, log, Log(said, b"", 3),
+        remark="idle", metric_remarks={"x": "x is 1, a part of '12'"},
+    )  # fmt: skip
     assert same(back(pack_outcome(gone)), gone)
 
 
@@ -280,12 +281,12 @@ def read_or_refused(read, message):
 
 @given(st.data())
 def test_whatever_is_changed_in_an_outcome_it_is_read_or_refused(data):
-    head = len(b"zen-outcome 2\n") + 4
+    head = len(b"zen-outcome 3\n") + 4
     manifest = json.loads(GOOD[head : head + int.from_bytes(GOOD[head - 4 : head], "big")])
     name = data.draw(st.sampled_from(sorted(manifest)) | st.text(max_size=5))
     manifest[name] = data.draw(JSON)
     text = json.dumps(manifest).encode()
-    found = read_or_refused(back, b"zen-outcome 2\n" + len(text).to_bytes(4, "big") + text)
+    found = read_or_refused(back, b"zen-outcome 3\n" + len(text).to_bytes(4, "big") + text)
     assert isinstance(found, Outcome | ZenError)
 
 
@@ -306,7 +307,7 @@ def test_whatever_is_changed_in_a_parcel_it_is_read_or_refused(data):
 
 @given(st.binary(max_size=200), st.integers(0, 2**32 - 1))
 def test_any_bytes_behind_the_head_are_read_or_refused(noise, length):
-    for magic, read in ((b"zen-outcome 2\n", back), (b"zen-parcel 2\n", unpack_experiment)):
+    for magic, read in ((b"zen-outcome 3\n", back), (b"zen-parcel 2\n", unpack_experiment)):
         found = read_or_refused(read, magic + length.to_bytes(4, "big") + noise)
         assert isinstance(found, Outcome | Experiment | ZenError)
 

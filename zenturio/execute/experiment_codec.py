@@ -307,7 +307,7 @@ def value_from_json(value: Any) -> Any:
 
 # Outcomes and failures
 
-_OUTCOME_MAGIC = b"zen-outcome 2\n"
+_OUTCOME_MAGIC = b"zen-outcome 3\n"
 _LONGEST_TEXT, _MOST_DIAGNOSTICS = 2**16, 10_000
 _OUTCOME_TEXT = any_text(_LONGEST_TEXT)
 _MOMENT = number(-1e12, 1e12)
