@@ -10,6 +10,7 @@ import pytest
 from record import oracle
 from record.worker import DEFINITION, STUDY
 from zenturio.record import DriverProcess
+from zenturio.record.codec import Form
 from zenturio.record.open import open_repository
 from zenturio.system.processes import process_birth
 from zenturio.testing.experiments import dead_driver, experiment, outcome
@@ -53,6 +54,30 @@ def test_what_nobody_recorded_is_not_measured_again(url):
         repository.open(STUDY, DEFINITION)
         assert repository.remeasure(STUDY, [outcome(experiment(1))]) == 0
         assert list(repository.records(STUDY)) == []
+
+
+def test_forms_of_values_that_were_all_measured_again_are_forgotten(url):
+    of = [experiment(number) for number in range(2)]
+
+    def stored_forms():
+        with closing(open_repository(url)) as other:
+            rows = other._database.read(
+                lambda t: t.sql("SELECT forms FROM fields WHERE name = 'cut'")
+            )
+        return Form(rows[0][0])
+
+    with closing(open_repository(url)) as repository:
+        repository.open(STUDY, DEFINITION)
+        lease = repository.acquire_lease(STUDY, DriverProcess.current())
+        results = [(each, outcome(each, metrics={"cut": "1,"})) for each in of]
+        repository.add_results(STUDY, lease.number, results)
+        repository.release_lease(lease)
+        assert stored_forms() == Form.TEXT
+        anew = [outcome(each, metrics={"cut": 1.5}) for each in of]
+        repository.remeasure(STUDY, anew[:1], DEFINITION)
+        assert stored_forms() == Form.TEXT | Form.REAL
+        repository.remeasure(STUDY, anew, DEFINITION)
+        assert stored_forms() == Form.REAL
 
 
 def test_a_driver_elsewhere_is_never_said_to_be_gone():
