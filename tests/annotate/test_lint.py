@@ -132,3 +132,20 @@ def test_programs_that_would_find_links_in_place_of_large_files_are_named(comman
 
 def test_a_large_file_is_one_that_work_folders_link_to():
     assert LARGE_FILE_BYTES == COPY_LIMIT_BYTES
+
+
+def test_files_beside_a_program_are_taken_for_inputs_only_if_nothing_writes_them(tmp_path):
+    script = tmp_path / "cluster.sh"
+    script.write_text(
+        '# ZEN$ ASSIGN id = { 1 }\n# ZEN$ RUN "sh cluster.sh > all.log; x -o best.out --log=x.log"\n'
+        "make > reads.fa 2>>err.txt; tee copied.txt < in.fa\nx reads.fa --centroids c.fa\n"
+    )
+    for name in ("all.log", "best.out", "x.log", "reads.fa", "err.txt", "copied.txt"):
+        (tmp_path / name).write_text("x")
+    assert lint(scan(script)) == ()
+    for name in ("in.fa", "c.fa"):
+        (tmp_path / name).write_text("x")
+    (doubt,) = lint(scan(script))
+    assert doubt.message.startswith("the program names c.fa, in.fa, but a study of a single file")
+    assert doubt.hint.startswith("if the program reads c.fa, run the whole folder: zen run ")
+    assert doubt.hint.endswith("\nif the program writes it, the file there is not needed")

@@ -36,6 +36,7 @@ from zenturio.study.driver.search_source import recorded_search
 from zenturio.study.driver.slot_pool import SlotPool
 from zenturio.study.driver.study_session import StudySession
 from zenturio.study.local_run import run_locally
+from zenturio.study.stages import stage_graph
 from zenturio.study.stages.pipeline import Pipeline, StageExperimentSource
 from zenturio.study.stages.stage_graph import StageGraph, _space_texts, stages_of
 from zenturio.study.stages.stage_inputs import _table
@@ -516,6 +517,30 @@ def test_a_check_looks_for_the_stages_as_well(three):
     assert "did you mean 'mesh'" in zen("check", "solve.sh", cwd=three, code=2).out
     solve.write_text(SOLVE)
     assert "8 points" in zen("check", "solve.sh", cwd=three).out
+
+
+def test_a_check_refuses_points_that_no_earlier_stage_has(three, monkeypatch):
+    solve, mesh = three / "solve.sh", three / "mesh.sh"
+    solve.write_text(SOLVE.replace("{ 1:4 }", "{ 1:5 }"))
+    printed = zen("check", "solve.sh", cwd=three, code=2)
+    assert "stage mesh has no experiment where n = 5, order = 1" in printed.out
+    assert "stage mesh has no experiment" in zen("run", "solve.sh", cwd=three, code=2).err
+    # A stage in the middle has only the points that later ones need.
+    solve.write_text(SOLVE)
+    mesh.write_text(MESH.replace("{ 1:4 }", "{ 1:9 }"))
+    assert "no mistakes" in zen("check", "solve.sh", cwd=three).out
+    monkeypatch.setattr(stage_graph, "_MOST_LISTED_POINTS", 1)
+    mesh.write_text(MESH.replace("{ 1:4 }", "{ 1:3 }"))
+    assert stage_graph.stage_refusals(stages_of(scan(solve))) == ()
+
+
+def test_a_check_refuses_an_earlier_stage_that_has_nothing_to_run(three):
+    mesh = three / "mesh.sh"
+    mesh.write_text("".join(line for line in MESH.splitlines(True) if "RUN" not in line))
+    assert "mesh has no RUN directive" in zen("check", "solve.sh", cwd=three, code=2).out
+    mesh.write_text(MESH)
+    (three / "solve.sh").write_text(SOLVE + '#ZEN$ VERIFY SAME "out" AS BASELINE WHERE n == 1\n')
+    assert "cannot have VERIFY SAME" in zen("check", "solve.sh", cwd=three, code=2).out
 
 
 def test_values_that_no_earlier_experiment_has_are_told(three):

@@ -30,7 +30,7 @@ from zenturio.annotate.parameters import (
 )
 from zenturio.annotate.patterns import GitIgnore, IgnoreRule, check_pattern
 from zenturio.annotate.region_probes import unguarded
-from zenturio.annotate.settings_values import SETTINGS, settings_values
+from zenturio.annotate.settings_values import SETTINGS, refused_settings, settings_values
 from zenturio.annotate.source import Spans, without_end
 from zenturio.errors import Diagnostic, InputError, Passage, Place
 from zenturio.expression.syntax_tree import Name
@@ -215,6 +215,12 @@ _NEIGHBOURS = 1000
 """Files beside a named one that are looked at, at the most."""
 _FILE_NAME = re.compile(r"[\w+-][\w.+-]*\.\w+")
 _BARE_FILE_NAME = re.compile(rf"(?<![\w./+-]){_FILE_NAME.pattern}")
+_WRITTEN_FILE_NAME = re.compile(
+    r"""(?:(?<![=<-])>>?\|?|\btee(?:\s+-a)?\s|(?<![\w-])-o(?:\s|=)?|\bof="""
+    r"""|(?<![\w-])--?\w*(?:out|output|log)[\w-]*(?:\s|=))"""
+    rf"""\s*["']?(?:[\w.$+{{}}-]*/)*({_FILE_NAME.pattern})"""
+)
+"""Matches a file behind what makes a shell or a program write one; its group is the name."""
 
 
 def left_beside(application: Application) -> Iterator[Diagnostic]:
@@ -229,6 +235,7 @@ def left_beside(application: Application) -> Iterator[Diagnostic]:
     lines = [line for text in texts for line in text.splitlines() if "ZEN$" not in line]
     bare_names = {name for line in lines for name in _BARE_FILE_NAME.findall(line)}
     written_names = {metric.source.rsplit("/", 1)[-1] for metric in application.metrics}
+    written_names |= {name for text in texts for name in _WRITTEN_FILE_NAME.findall(text)}
     inputs = {Path(path).name for path in application.file_paths}
     inputs |= {path.name for path in application.paths}
     used_names = {use.path.name for use in application.uses if use.path is not None}
@@ -252,8 +259,9 @@ def left_beside(application: Application) -> Iterator[Diagnostic]:
                 f"the program names {files}, but a study of a single file does not include other "
                 f"files{unlike}",
                 None,
-                f"run the whole folder: zen run {shlex.quote(str(folder))}; or write the full "
-                f"path of the file in the program{declare}",
+                f"if the program reads {absent_names[0]}, run the whole folder: "
+                f"zen run {shlex.quote(str(folder))}; or write the full path of the file in the "
+                f"program{declare}\nif the program writes it, the file there is not needed",
             )
 
 
@@ -867,6 +875,7 @@ RULES: tuple[Rule, ...] = (
     overwritten,
     unlike,
     unquoted,
+    refused_settings,
     settings_values,
     left_beside,
     ignored,

@@ -1,4 +1,4 @@
-"""What settings files hold after ASSIGN wrote its line, where that is likely not meant."""
+"""What ASSIGN writes below a line that sets the same name, where that is likely not meant."""
 
 from __future__ import annotations
 
@@ -47,6 +47,104 @@ def settings_values(application: Application) -> Iterator[Diagnostic]:
             body = assignment.line.body
             for message, hint in doubts(file, assignment, texts):
                 yield warning(message, body.place(0, len(body.text)), hint)
+
+
+# A second setting, which a language refuses or may ignore
+
+_ONCE = frozenset({"gromacs", "ini", "jsonc", "nix", "settings", "terraform", "vasp", "yaml"})
+"""Dialects of files whose readers may refuse a key that is set twice, or take the first value.
+
+In a Fortran namelist the last value counts.
+"""
+_C = r"(?:const|constexpr|constinit)\b(?!.*\*(?!\s*const\b))|#\s*define\b"
+_CONSTANTS = {
+    "ada": r":\s*constant\b",
+    **dict.fromkeys(("c", "c++", "cuda", "objective-c", "shader"), _C),
+    "c#": r"(?:const|readonly)\b",
+    "d": r"(?:const|immutable|enum)\b",
+    "dart": r"(?:const|final)\b",
+    **dict.fromkeys(("fortran", "fixed fortran"), r"(?i:parameter)\b"),
+    "go": r"const\b",
+    "java": r"final\b",
+    "javascript": r"const\b",
+    **dict.fromkeys(("kotlin", "scala"), r"val\b"),
+    "modelica": r"(?:parameter|constant)\b",
+    "php": r"const\b",
+    "rust": r"const\b|static\s+(?!mut\b)|let\s+(?!mut\b)",
+    "swift": r"let\b",
+    "verilog": r"(?:parameter|localparam|specparam|`define)\b",
+    "vhdl": r"(?i:constant)\b",
+    "zig": r"const\b",
+}
+"""By its dialect, what the line of a constant has beside the name and its value."""
+_SECTION = re.compile(r"\s*(?:\[.*\]|<.*>|---.*)\s*")
+"""Matches a line at which a section of settings begins."""
+
+
+def refused_settings(application: Application) -> Iterator[Diagnostic]:
+    """An ASSIGN below a line that sets its name, where the language allows one such line."""
+    for file in application.files:
+        if file.dialect.name in _ONCE:
+            line_above, why = _key_above, "some programs refuse or ignore a key that is set twice"
+        elif file.dialect.name in _CONSTANTS:
+            line_above, why = _constant_above, "a constant cannot be assigned again"
+        else:
+            continue
+        for assignment in file.assignments:
+            number = line_above(file, assignment)
+            if number is not None:
+                body, name = assignment.line.body, assignment.target
+                message = f"line {number + 1} sets {name}, too, and {why}"
+                yield warning(message, body.place(0, len(body.text)), _replaced(number))
+
+
+def _replaced(number: int) -> str:
+    """The hint to replace the value in line *number* instead."""
+    return f"write ZEN$ SUBSTITUTE before line {number + 1} instead: it replaces the value there"
+
+
+def _lines_above(file: Annotated, assignment: Assignment) -> Iterator[tuple[int, str]]:
+    """The lines above an assignment whose block it is in, the nearest first."""
+    depth = len(assignment.line.indent)
+    for number in range(assignment.line.first - 1, -1, -1):
+        line = without_end(file.source.lines[number])
+        indent = len(line) - len(line.lstrip())
+        if line.strip() and indent <= depth and file.dialect.head.match(line) is None:
+            yield number, line
+            depth = indent
+
+
+def _key_above(file: Annotated, assignment: Assignment) -> int | None:
+    key = re.compile(rf"{assignment.line.indent}([\"']?){re.escape(assignment.target)}\1\s*[=:]")
+    blocks = 0
+    for number, line in _lines_above(file, assignment):
+        if line.lstrip().startswith(("}", "]")):
+            blocks += 1
+        elif line.rstrip().endswith(("{", "[")):
+            blocks -= 1
+        elif not blocks and key.match(line):
+            return number
+        if blocks < 0 or _SECTION.fullmatch(line):
+            return None
+    return None
+
+
+def _constant_above(file: Annotated, assignment: Assignment) -> int | None:
+    constant = re.compile(_CONSTANTS[file.dialect.name])
+    name = rf"(?<![\w.]){re.escape(assignment.target)}(?!\w)"
+    # A type may stand before the name, or behind it, and the value of a macro has no sign.
+    sets = re.compile(
+        rf"{name}\s*(?::?=(?!=)|:(?!:)|\[.*=|\S+\s*=)|define\s+{name}|\w[\s*&]+{name}"
+    )
+    for number, line in _lines_above(file, assignment):
+        if sets.search(line):
+            return number if constant.search(line) and not _is_unset(line) else None
+    return None
+
+
+def _is_unset(line: str) -> bool:
+    """Whether a line declares a constant without its value, which a later line may set."""
+    return "=" not in line and "define" not in line
 
 
 def _value_doubts(
@@ -169,7 +267,7 @@ def _toml_doubts(
         number = present.number + 1
         yield (
             f"line {number} sets {target}, too, and TOML refuses a key that is set twice",
-            f"delete line {number}, or replace the value there: ZEN$ SUBSTITUTE",
+            _replaced(present.number),
         )
     kinds = {text: _toml_kind(text) for text in texts}
     yield from _value_doubts(file, assignment, kinds, present)

@@ -122,16 +122,19 @@ def _checked(
     from zenturio.annotate.scan import scan
     from zenturio.errors import InputError
     from zenturio.study.driver.study_session import doubtful_formulas, refusals
-    from zenturio.study.stages.stage_graph import stages_of
+    from zenturio.study.stages.stage_graph import stage_refusals, stages_of
 
     try:
         application = scan(paths, overrides=overrides)
         diagnostics = tuple(dict.fromkeys((*application.warnings, *lint(application))))
-        stages = [stage.application for stage in stages_of(application)]
+        stages = stages_of(application)
     except InputError as error:
         return None, error.diagnostics
-    refused = tuple(dict.fromkeys(c for stage in stages for c in refusals(stage)))
-    diagnostics += tuple(c for stage in stages for c in doubtful_formulas(stage))
+    refused = tuple(dict.fromkeys(c for stage in stages for c in refusals(stage.application)))
+    # Points of a space that is wrong would only say so again.
+    if len(stages) > 1 and not refused:
+        refused = stage_refusals(stages)
+    diagnostics += tuple(c for stage in stages for c in doubtful_formulas(stage.application))
     if not refused:
         return application, diagnostics
     # A refusal says more of a place than a warning about it.

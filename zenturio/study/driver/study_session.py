@@ -110,7 +110,7 @@ def _errors(application: Application) -> Iterator[InputError]:
     except InputError as error:
         yield error
         return
-    for points in (_first_points(application.space), _ends(application.space)):
+    for points in sampled_points(application.space):
         try:
             for point in points:
                 try:
@@ -120,6 +120,17 @@ def _errors(application: Application) -> Iterator[InputError]:
                     yield error
         except InputError as error:  # the space itself: a constraint, a bound, a condition
             yield error
+
+
+def check_directives(application: Application, study: str) -> None:
+    """InputError where the directives of a study can never be run."""
+    if not application.runs:
+        raise InputError(f"{study} has no RUN directive", hint='write ZEN$ RUN "./program"')
+    if application.after and application.same_files:
+        raise InputError(
+            f"{study} waits for another stage, so it cannot have VERIFY SAME",
+            hint='compare by a command: VERIFY "./compare out.dat"',
+        )
 
 
 def doubtful_formulas(application: Application) -> Iterator[Diagnostic]:
@@ -175,6 +186,11 @@ def refuse(experiments: Iterable[Experiment], place: Executor) -> None:
             refusal = place.refusal(experiment)
             if refusal is not None:
                 raise refusal
+
+
+def sampled_points(space: Space) -> tuple[Iterator[Point], Iterator[Point]]:
+    """Return the first points of *space*, and those at the ends of its parameters."""
+    return _first_points(space), _ends(space)
 
 
 def _first_points(space: Space) -> Iterator[Point]:
@@ -272,19 +288,11 @@ class StudySession:
 
     def check(self) -> None:
         """InputError where there is nothing that could be run."""
-        if not self.application.runs:
-            raise InputError(
-                f"{self.study} has no RUN directive", hint='write ZEN$ RUN "./program"'
-            )
+        check_directives(self.application, self.study)
         if self.settings.each_machine and self.settings.any_machine:
             raise InputError(
                 "--each-machine and --machine any contradict each other",
                 hint="leave one of them out",
-            )
-        if self.application.after and self.application.same_files:
-            raise InputError(
-                f"{self.study} waits for another stage, so it cannot have VERIFY SAME",
-                hint='compare by a command: VERIFY "./compare out.dat"',
             )
         if self.search is None:
             if self.seconds is not None and (self.settings.each_machine or self.application.after):

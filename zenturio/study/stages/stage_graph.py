@@ -11,7 +11,9 @@ thousand values are a graph of a thousand nodes, whose priorities are those of p
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from queue import SimpleQueue
 from threading import RLock
@@ -20,12 +22,12 @@ from typing import Any, NamedTuple
 from zenturio.annotate.file_selection import SIDE, is_study, may_have_directives
 from zenturio.annotate.model import After, Application
 from zenturio.annotate.scan import scan
-from zenturio.errors import AnnotationError, InputError, SpaceError, did_you_mean
+from zenturio.errors import AnnotationError, Diagnostic, InputError, SpaceError, did_you_mean
 from zenturio.experiment import Experiment, ExperimentGenerator, Outcome
 from zenturio.experiment.experiment import SUCCEEDED
 from zenturio.experiment.identity import framed_digest, recall_versions
 from zenturio.expression.scalar_functions import text_of
-from zenturio.space import Continuous, Point, Zip
+from zenturio.space import Continuous, Point, Space, Zip
 from zenturio.study.driver.experiment_source import PointSelection, select_points
 from zenturio.study.driver.in_flight import Inbox, SourceChanged
 
@@ -70,6 +72,54 @@ def stages_of(application: Application) -> tuple[Stage, ...]:
     finder.add(application, _path_of(application), ())
     _check_distinct(finder.stages)
     return tuple(finder.stages)
+
+
+_MOST_LISTED_POINTS = 100_000
+"""Points of an earlier stage beyond which a check does not list them."""
+
+
+def stage_refusals(stages: Sequence[Stage]) -> tuple[Diagnostic, ...]:
+    """Return why *stages* cannot run one after the other, as far as a sample of points shows."""
+    # Readers of recorded experiments need no session.
+    from zenturio.study.driver.study_session import (  # noqa: PLC0415
+        check_directives,
+        sampled_points,
+    )
+
+    diagnostics: dict[object, Diagnostic] = {}
+    for stage in stages:
+        # That the last one has nothing to run is a warning: its points may be listed, or expanded.
+        if stage.application.runs or stage is not stages[-1]:
+            with _collected(diagnostics):
+                check_directives(stage.application, stage.name)
+    earlier = [stages[link.stage].application.space for stage in stages for link in stage.links]
+    if any(space.finite and _is_large(space) for space in earlier):
+        return tuple(diagnostics.values())
+    graph = StageGraph(
+        stages, PointSelection(stages[-1].application.space, 0, picked=()), grows=True
+    )
+    for points in sampled_points(stages[-1].application.space):
+        with suppress(InputError):  # of the space itself, which is told of each application
+            for number, point in enumerate(points):
+                with _collected(diagnostics):
+                    graph.request(number, point)
+    return tuple(diagnostics.values())
+
+
+def _is_large(space: Space) -> bool:
+    """Whether *space* has more points than a check lists; they need not be counted for it."""
+    first = islice(iter(space), _MOST_LISTED_POINTS + 1)
+    return sum(1 for _ in first) > _MOST_LISTED_POINTS
+
+
+@contextmanager
+def _collected(diagnostics: dict[object, Diagnostic]) -> Iterator[None]:
+    """Add the diagnostics of an error of the block, one for each place."""
+    try:
+        yield
+    except InputError as error:
+        for diagnostic in error.diagnostics:
+            diagnostics.setdefault(diagnostic.place or diagnostic.message, diagnostic)
 
 
 def built_on(stages: Sequence[Stage]) -> tuple[dict[str, str], ...]:
