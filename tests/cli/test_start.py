@@ -48,6 +48,6 @@ def test_a_run_says_little_to_the_database(tmp_path):
     new, further, cached = (counts["count"](command, tmp_path) for command in commands)
     assert max(new["transactions"], further["transactions"]) <= 8
     assert cached["transactions"] <= 7
-    assert new["statements"] <= 95  # of which 39 create tables
-    assert further["statements"] <= 53
+    assert new["statements"] <= 92  # of which 39 create tables
+    assert further["statements"] <= 50
     assert cached["statements"] <= 33

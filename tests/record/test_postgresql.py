@@ -91,11 +91,8 @@ def test_who_acquires_a_lease_waits_for_who_does_so_already(postgres, postgres_u
         assert lease.result().number == 1
 
 
-@pytest.mark.parametrize("read", ["_holders", "results_of"])
-def test_an_attempt_that_is_set_aside_during_a_claim_keeps_its_number(
-    postgres_url, monkeypatch, read
-):
-    """The result becomes an attempt behind one of the two reads of which the number is made."""
+def test_an_attempt_that_is_set_aside_during_a_claim_keeps_its_number(postgres_url, monkeypatch):
+    """The result becomes an attempt right after the number of the next one was read."""
     with (
         contextlib.closing(open_repository(postgres_url)) as repository,
         contextlib.closing(open_repository(postgres_url)) as other,
@@ -105,7 +102,7 @@ def test_an_attempt_that_is_set_aside_during_a_claim_keeps_its_number(
         failed = experiment(1)
         assert repository.claim(STUDY, driver, [failed]) == {failed.digest: 1}
         repository.record(STUDY, driver, [outcome(failed, status="failed")])
-        real = getattr(leases, read)
+        real = leases._holders_and_results
 
         def read_and_reopen(*args):
             rows = real(*args)
@@ -113,7 +110,7 @@ def test_an_attempt_that_is_set_aside_during_a_claim_keeps_its_number(
             assert other.reopen(STUDY, [failed.digest]) == 1
             return rows
 
-        monkeypatch.setattr(leases, read, read_and_reopen)
+        monkeypatch.setattr(leases, "_holders_and_results", read_and_reopen)
         assert repository.claim(STUDY, driver, [failed]) in ({}, {failed.digest: 2})
         assert repository.claim(STUDY, driver, [failed]) == {failed.digest: 2}
 

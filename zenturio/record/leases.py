@@ -428,18 +428,18 @@ def claim(
 
     The order of the statements makes it right: a driver that records deletes its claim and adds
     the result in one commit. So once our claim stands, reading the results afterwards sees every
-    outcome that was recorded before it. Attempts are read after the results: what is set aside
-    meanwhile is seen twice rather than never, and no number is given again.
+    outcome that was recorded before it. Attempts are read by the same statement: what is set aside
+    meanwhile is seen as the one or the other, and no number is given again.
     """
     transaction = context.transaction
     by_key = {codec.digest_key(experiment.digest): experiment for experiment in experiments}
     _insert(context, lease, by_key, round_)
-    results, holders = results_of(transaction, by_key), _holders(transaction, by_key)
+    holders, results = _holders_and_results(transaction, by_key)
     other_leases = {holder.lease for holder in holders} - {lease.number}
     # Other drivers are checked only if they hold claims that are needed.
     if other_leases and end_leases_of_dead_drivers(transaction, other_leases):
         _insert(context, lease, by_key, round_)
-        results, holders = results_of(transaction, by_key), _holders(transaction, by_key)
+        holders, results = _holders_and_results(transaction, by_key)
     ours = [holder for holder in holders if holder.lease == lease.number]
     # A claim whose reply was lost may belong to the round before this one: the first one counts.
     own_claims = {holder.digest: holder for holder in reversed(ours)}
@@ -505,20 +505,35 @@ def _insert(
     transaction.insert_new("claims", COLUMNS[1:], rows)
 
 
-def _holders(transaction: Transaction, keys: Iterable[bytes]) -> list[_Holder]:
-    """Return the claims on these experiments, in any round."""
+def _holders_and_results(
+    transaction: Transaction, keys: Iterable[bytes]
+) -> tuple[list[_Holder], list[ResultSummary]]:
+    """Return the claims on these experiments, in any round, and the results that they have.
+
+    Results of an experiment without a claim are left out: another driver has just finished it.
+    """
     rows = transaction.among_sql(
         "SELECT c.digest, c.id, c.lease, c.attempt, c.round,"
-        " (SELECT coalesce(max(a.number), 0) FROM attempts a WHERE a.digest = c.digest)"
-        f" FROM claims c WHERE c.target = {ANY_MACHINE} AND {{among}}",
+        " (SELECT coalesce(max(a.number), 0) FROM attempts a WHERE a.digest = c.digest),"
+        f" {_RESULT_SUMMARY} FROM claims c LEFT JOIN results r ON r.digest = c.digest"
+        f" WHERE c.target = {ANY_MACHINE} AND {{among}}",
         "c.digest",
         sorted(keys),
     )
-    holders = [_Holder(bytes(digest), *row) for digest, *row in rows]
-    return sorted(holders, key=lambda holder: holder.id)
+    holders, results = set(), {}
+    for digest, *row in rows:
+        key, (holder, summary) = bytes(digest), (row[:5], row[5:])
+        holders.add(_Holder(key, *holder))
+        result = ResultSummary(key, *summary)
+        if result.id is not None:  # none of the digest: the join leaves all columns empty
+            results[result.id] = result
+    return sorted(holders, key=lambda holder: holder.id), list(results.values())
 
 
 # Which result represents an experiment
+
+
+_RESULT_SUMMARY = "r.version, r.id, r.machine, r.status, r.attempt, r.lease, r.round, r.newest = 1"
 
 
 class ResultSummary(NamedTuple):
@@ -542,9 +557,8 @@ class ResultSummary(NamedTuple):
 def results_of(transaction: Transaction, keys: Iterable[bytes]) -> list[ResultSummary]:
     """Return the results of experiments, in any version."""
     rows = transaction.among_sql(
-        "SELECT digest, version, id, machine, status, attempt, lease, round, newest = 1"
-        " FROM results WHERE {among}",
-        "digest",
+        f"SELECT r.digest, {_RESULT_SUMMARY} FROM results r WHERE {{among}}",
+        "r.digest",
         sorted(keys),
     )
     return [ResultSummary(bytes(digest), *row) for digest, *row in rows]

@@ -77,7 +77,9 @@ def recipe_number(context: StudyTransaction, program: ProgramIdentity | None) ->
     name = context.version.id, program.digest + program.writing
     number = context.cache.recipes.get(name) or context.new_recipes.get(name)
     if number is None:
-        numbers = _recipes(context, program)
+        # Another driver may have joined in: then there are two of the same, which does no harm.
+        is_own = context.version.id in context.cache.own_versions
+        numbers = [] if is_own else _recipes(context, program)
         number = numbers[0] if numbers else _add_recipe(context, program, program.document())
         context.new_recipes[name] = number
     return number

@@ -96,6 +96,8 @@ class StudyVersion:
     """The newest round: new results belong to it."""
     label: str
     """The prefix of the name, if the study is of another project: see ``sql_names``."""
+    is_new: bool = False
+    """Whether this transaction creates it: nothing is recorded of it."""
 
     @property
     def has_stale_view(self) -> bool:
@@ -280,7 +282,7 @@ def _create(
         (id_, now, study),
     )
     version = StudyVersion(
-        id_, study, name, sql_name, number, now, id_, revision, view_revision, 1, ""
+        id_, study, name, sql_name, number, now, id_, revision, view_revision, 1, "", is_new=True
     )
     if not layout.fields:
         return version, read_layout(transaction, version)

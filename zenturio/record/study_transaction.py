@@ -57,6 +57,8 @@ class RepositoryCache:
     """Those of which more is known than that rows of before are supposed to be theirs."""
     recipes: dict[tuple[int, str], int] = field(default_factory=dict)
     """The numbers of recipes, by version and digest."""
+    own_versions: set[int] = field(default_factory=set)
+    """Those that this process created: what it has not recorded of them need not be looked up."""
     granted: dict[tuple[int, str], GrantedClaim] = field(default_factory=dict)
     """By lease and digest: claims that are not recorded yet. A server that lost its power may have
     lost them."""
@@ -138,6 +140,8 @@ class StudyTransaction:
     def committed(self) -> None:
         """Put what the transaction has learnt into the cache, now that it is committed."""
         self.cache.layouts[self.version.id] = self.layout
+        if self.version.is_new:
+            self.cache.own_versions.add(self.version.id)
         self.cache.hosts |= self.new_hosts
         self.cache.machines |= self.new_machines
         self.cache.confirmed |= self.new_confirmed
