@@ -620,9 +620,9 @@ class TestWarmUp:
         assert study.run().cached == 12
         assert study.run(only=frozenset({"failed"})).ok == 0
         status = command("status", "study", "--db", study.db, cwd=study.folder)
-        assert "6 ok, 6 to warm up" in status.out
+        assert "6 ok, 6 warm-ups" in status.out
         heads, row = command("list", "--db", study.db, cwd=study.folder).out.splitlines()
-        assert re.split("  +", heads)[:5] == ["study", "experiments", "ok", "to warm up", "failed"]
+        assert re.split("  +", heads)[:5] == ["study", "experiments", "ok", "warm-ups", "failed"]
         assert row.split()[:5] == ["study", "12", "6", "6", "0"]
         assert "failed" not in status.out
 

@@ -57,7 +57,7 @@ def list_studies(db: Database = None, json: Json = False) -> None:
         output.table(
             (
                 *("study", "experiments", "ok"),
-                *(("to warm up",) if has_warmups else ()),
+                *(("warm-ups",) if has_warmups else ()),
                 *("failed", "missing", "created"),
             ),
             [
@@ -227,7 +227,7 @@ def diff(
 
 def _standing_line(status: "StudyStatus", db: str | None) -> str:
     parts = [f"{status.ok:,} ok"]
-    parts += [f"{status.warmup:,} to warm up"] if status.warmup else []
+    parts += [quantities.amount(status.warmup, "warm-up")] if status.warmup else []
     wrong = f" ({status.counts['wrong']:,} with a wrong result)" if status.counts["wrong"] else ""
     parts += [f"{status.failed:,} failed{wrong}"] if status.failed else []
     # Records of a driver that died still say "running".
