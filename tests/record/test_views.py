@@ -230,6 +230,17 @@ def test_a_version_that_was_archived_has_its_view(repository):
     assert _plain(_asked(repository, 'SELECT * FROM "study_s@2"')) == [{"k": 2, "new": 2.5}]
 
 
+def test_a_parameter_that_was_renamed_by_its_case_alone_is_found_by_its_name(repository):
+    _entered(repository, "s", {"N": 1}, {})
+    _archived(repository)
+    _entered(repository, "s", {"n": 2, "x" * 64: 3}, {}, index=2)
+    name = "x" * 64
+    (row,) = _asked(repository, f'SELECT n, "n", s.n, "{name}" FROM study_s AS s WHERE n > 1')
+    assert next(iter(row.values())) == 2
+    assert list(row.values())[-1] == 3
+    assert _asked(repository, 'SELECT N FROM "study_s@1"')[0].popitem()[1] == 1
+
+
 def test_an_edit_leaves_units_and_types_of_earlier_versions_alone(repository):
     before = StudyDefinition(
         parameters=(Field("n", type="int", unit="m"),), metrics=(Field("t", unit="s"),)

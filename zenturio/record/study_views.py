@@ -250,16 +250,19 @@ def _used(layout: FieldLayout, names: Mapping[str, str], *, star: bool) -> set[s
 def _exact(layout: FieldLayout, names: Mapping[str, str]) -> dict[str, str]:
     """Return what fields are called in SQL whose own names mean another one there, or none.
 
-    PostgreSQL takes N for n, unless it is quoted.
+    PostgreSQL takes N for n, unless it is quoted. No field may be called so in this version where
+    one of an earlier version has the name, which differs in its case alone.
     """
+    facts = set(map(sql_names.folded, sql_names.FACTS))
     by_sql = {sql_names.folded(f.sql_name): f for f in layout.own_fields}
     replacements = {}
     for stored in layout.own_fields:
         name = stored.field.name
-        meant_by_sql = by_sql.get(sql_names.folded(name), stored)
-        if name in names and (
-            meant_by_sql is not stored or name not in (name.lower(), names[name][1:-1])
-        ):
+        if name not in names:
+            continue
+        folded = sql_names.folded(name)
+        means_another = folded not in facts and by_sql.get(folded) is not stored
+        if means_another or name not in (name.lower(), names[name][1:-1]):
             replacements[name] = stored.sql_name
     return replacements
 
