@@ -17,7 +17,7 @@ from zenturio.execute.hosts.attempt_journal import AttemptJournal
 from zenturio.experiment.experiment import Artifact
 from zenturio.files import make_folder
 from zenturio.record.artifact_store import ArtifactStore
-from zenturio.show.study import write_cell_file
+from zenturio.show.python_api import write_cell_file
 from zenturio.study.driver.stop_requests import CancelRequests
 from zenturio.testing.experiments import experiment, outcome
 

@@ -22,7 +22,7 @@ from zenturio.errors import InputError, SafetyError, ZenError
 from zenturio.execute.hosts.hosts_file import read_hosts_file
 from zenturio.execute.places import configured_places, read_places
 from zenturio.record.open import project_folder
-from zenturio.show import study
+from zenturio.show import python_api
 from zenturio.study.driver.stop_requests import CancelRequests
 
 STRANGER = 65534
@@ -359,7 +359,7 @@ def ask_to_cancel(folder):
 
 
 def keep_a_cell(_folder):
-    study.write_cell_file("first.py", "n = 1\n")
+    python_api.write_cell_file("first.py", "n = 1\n")
 
 
 def start_a_service(folder):

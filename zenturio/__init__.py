@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from zenturio.search.define_by_run import from_optuna
     from zenturio.search.optimization import optimize
     from zenturio.show.charts.column_charts import chart
+    from zenturio.show.python_api import Study, import_optuna, run, tune
     from zenturio.show.report_store import save
-    from zenturio.show.study import Study, import_optuna, run, tune
     from zenturio.space import (
         Parameter,
         Point,
@@ -66,21 +66,21 @@ __all__ = [
 ]
 
 _ELSEWHERE = {
-    "Study": "show.study",
+    "Study": "show.python_api",
     "ZenError": "errors",
     "chart": "show.charts.column_charts",
     "experiment": "experiment",
     "from_optuna": "search.define_by_run",
-    "import_optuna": "show.study",
+    "import_optuna": "show.python_api",
     "insert": "annotate.directive_lines",
     "optimize": "search.optimization",
-    "run": "show.study",
+    "run": "show.python_api",
     "save": "show.report_store",
     "scan": "annotate.scan",
     "search": "search",
-    "tune": "show.study",
+    "tune": "show.python_api",
 }
-_HOOKS = {"load_ipython_extension": "show.study"}
+_HOOKS = {"load_ipython_extension": "show.python_api"}
 """What others look for here: ``%load_ext zenturio``."""
 _CALLED = ("experiment", "search")
 """Packages that can be called, for they are called what the function in them is."""

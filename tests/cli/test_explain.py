@@ -7,7 +7,7 @@ import pytest
 import zenturio
 from cli.conftest import zen
 from zenturio.errors import InputError
-from zenturio.show.study import Study
+from zenturio.show.python_api import Study
 
 PROGRAM = """\
 #ZEN$ PARAM a = { 1:5 }

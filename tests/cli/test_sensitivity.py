@@ -4,7 +4,7 @@ import pytest
 
 from cli.conftest import zen
 from zenturio.errors import InputError
-from zenturio.show.study import Study
+from zenturio.show.python_api import Study
 
 PROGRAM = """\
 #ZEN$ PARAM a = { 0:9 }

@@ -10,7 +10,7 @@ from zenturio.errors import SafetyError
 from zenturio.experiment import Evidence, Log, Missing, Recipe
 from zenturio.experiment.identity import _folder_digest, checked_digest
 from zenturio.experiment.inside import OutsideError, open_inside, read_inside
-from zenturio.experiment.metrics import MetricReaders, measure
+from zenturio.experiment.metrics import MetricReaderCache, measure
 from zenturio.expression import parse
 
 
@@ -124,7 +124,7 @@ def test_a_file_of_just_the_largest_size_is_read_and_none_that_is_larger(tmp_pat
 
 
 def test_a_recipe_has_one_meter():
-    meters, recipe = MetricReaders(), Recipe()
+    meters, recipe = MetricReaderCache(), Recipe()
     assert meters.of(recipe) is meters.of(recipe)
     assert meters.of(Recipe()) is not meters.of(recipe)
     assert meters.of(recipe).measure({}, Evidence()) == {}

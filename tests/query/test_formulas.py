@@ -175,7 +175,7 @@ FORMULAS = {
             SIMULATED,
         ),
     },
-    "zenturio.study.paired.commits": {
+    "zenturio.study.paired.bisect_history": {
         "Bisection": (
             "test_a_search_is_wrong_in_at_most_5_percent_where_the_change_is_small",
             SIMULATED,

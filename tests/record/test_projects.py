@@ -13,7 +13,7 @@ from zenturio.record import Field, StudyDefinition
 from zenturio.record.open import open_repository
 from zenturio.record.sql_names import Project
 from zenturio.study.overview import opened_repository
-from zenturio.study.study_definition import foresee_version
+from zenturio.study.recorded_definition import foresee_version
 
 __all__ = ["lab"]
 ONE = StudyDefinition((Field("n", "int"),), (Field("time"),))

@@ -271,7 +271,7 @@ def test_a_repository_whose_upgrade_was_cut_off_is_refused_by_every_program(url,
         raise KeyboardInterrupt
 
     with monkeypatch.context() as cut:
-        cut.setattr(migration.Migration, "run", killed)
+        cut.setattr(migration.Migrator, "run", killed)
         with pytest.raises(KeyboardInterrupt):
             maintenance.upgrade_repository(url)
     with pytest.raises(RecordError, match=r"schema 0003 \(an upgrade was interrupted\), and this"):
@@ -296,14 +296,14 @@ def test_nothing_is_upgraded_beside_a_driver(url):
 
 def test_what_was_written_meanwhile_is_not_lost(url, monkeypatch):
     make_old(url, "0003", empty=False)
-    run = migration.Migration.run
+    run = migration.Migrator.run
 
     def with_another_writer(self):
         run(self)
         _sql(url, "UPDATE experiments SET attempt = attempt + 1 WHERE id = 1")
 
     with monkeypatch.context() as meanwhile:
-        meanwhile.setattr(migration.Migration, "run", with_another_writer)
+        meanwhile.setattr(migration.Migrator, "run", with_another_writer)
         with pytest.raises(RecordError, match="was changed while it was upgraded"):
             maintenance.upgrade_repository(url)
     assert _sql(url, "SELECT version_num FROM alembic_version") == [("0003",)]

@@ -11,7 +11,7 @@ from zenturio.record import DriverProcess, Field, StudyDefinition
 from zenturio.record.open import open_repository
 from zenturio.show.charts.column_charts import chart
 from zenturio.show.charts.search_charts import search_points
-from zenturio.show.study import Study
+from zenturio.show.python_api import Study
 from zenturio.study.best_points import best
 
 PARAMETERS = (Field("n", "int", "cells"), Field("block-size", "int"), Field("status", "str"))

@@ -14,7 +14,7 @@ from zenturio.query.aggregates import exact_aggregate
 from zenturio.query.statistics import student
 from zenturio.query.study_table import numbers_where
 from zenturio.record.open import open_repository
-from zenturio.show.study import Study
+from zenturio.show.python_api import Study
 from zenturio.study.best_points import MEAN, MEDIAN, RepeatAggregate, TextScores, best
 
 

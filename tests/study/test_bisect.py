@@ -18,7 +18,7 @@ from zenturio.errors import InputError
 from zenturio.experiment.signed_ranks import BlockPlan
 from zenturio.record.open import open_repository
 from zenturio.show.paired_reports import bisect_lines, history_chart, history_table, noise_table
-from zenturio.study.paired.commits import (
+from zenturio.study.paired.bisect_history import (
     CONFIRM,
     Bisection,
     CommitVersions,

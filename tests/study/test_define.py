@@ -4,7 +4,7 @@ import pytest
 
 from zenturio.annotate.scan import scan
 from zenturio.experiment import ExperimentGenerator
-from zenturio.study.study_definition import (
+from zenturio.study.recorded_definition import (
     DIGESTS,
     FORMER_PROGRAM,
     changes_of,
@@ -12,7 +12,7 @@ from zenturio.study.study_definition import (
     is_same_program,
     spaces_of,
 )
-from zenturio.study.study_definition import (
+from zenturio.study.recorded_definition import (
     PROGRAM as PROGRAM_NOTE,
 )
 

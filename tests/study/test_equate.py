@@ -12,11 +12,11 @@ from zenturio.experiment import ExperimentGenerator
 from zenturio.record import DriverProcess
 from zenturio.record.consistency_check import check_consistency
 from zenturio.record.open import open_repository
-from zenturio.show.study import Study
+from zenturio.show.python_api import Study
 from zenturio.study.equate import equate, undo_equate
 from zenturio.study.overview import find_experiment
+from zenturio.study.recorded_definition import define_study, open_version
 from zenturio.study.recorded_experiments import UnfilledError, files_of
-from zenturio.study.study_definition import define_study, open_version
 from zenturio.testing.experiments import outcome
 
 HEAD = """\

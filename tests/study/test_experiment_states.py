@@ -99,7 +99,7 @@ EXPECTED = {
     ("proposed", "looked up: missing"): ("waiting", []),
     ("proposed", "looked up: left out"): ("skipped", []),
     ("proposed", "room"): ("proposed", ["LookUp"]),
-    ("waiting", "room"): ("claiming", ["Claim"]),
+    ("waiting", "room"): ("claiming", ["ClaimBatch"]),
     ("claiming", "claim granted"): ("submitted", ["Submit"]),
     ("claiming", "claim refused"): ("elsewhere", []),
     ("claiming", "claim failed"): ("waiting", []),
@@ -250,7 +250,7 @@ def test_a_place_that_returns_an_experiment_three_times_is_blamed():
         assert machine.handle(states.Returned(machine.tracked, 1.0)) == ()
         machine.handle(states.PlaceHasRoom(1))
     (command,) = machine.handle(states.Returned(machine.tracked, 1.0))
-    assert command == states.BlamePlace(machine.tracked)
+    assert command == states.AbortRun(machine.tracked)
     assert machine.tracked.tries == 1
 
 

@@ -13,9 +13,9 @@ from zenturio.record import DriverProcess, StudyDefinition
 from zenturio.record.open import open_repository
 from zenturio.study import recorded_experiments
 from zenturio.study.overview import opened_repository
+from zenturio.study.recorded_definition import DIGESTS, define_study
 from zenturio.study.recorded_experiments import MeasuredOutcomes
 from zenturio.study.stages.stage_graph import built_on, stages_of
-from zenturio.study.study_definition import DIGESTS, define_study
 from zenturio.testing.experiments import outcome
 
 

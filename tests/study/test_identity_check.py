@@ -12,8 +12,8 @@ from zenturio.record import DriverProcess
 from zenturio.record.open import open_repository
 from zenturio.record.redaction import redact
 from zenturio.record.secret_masking import Secret
+from zenturio.study.recorded_definition import define_study
 from zenturio.study.recorded_experiments import IdentityCheck, check_identity
-from zenturio.study.study_definition import define_study
 from zenturio.testing.experiments import outcome
 
 PROGRAM = """\

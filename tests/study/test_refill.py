@@ -9,8 +9,8 @@ from zenturio.annotate.scan import scan
 from zenturio.experiment import ExperimentGenerator
 from zenturio.record import DriverProcess
 from zenturio.record.open import open_repository
+from zenturio.study.recorded_definition import define_study
 from zenturio.study.recorded_experiments import UnfilledError, files_of
-from zenturio.study.study_definition import define_study
 from zenturio.testing.experiments import outcome
 
 STUDIES = {

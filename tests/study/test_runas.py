@@ -47,7 +47,7 @@ class Helper:
         self.folder, self.socket = folder / "workers", folder / "run" / "socket"
         self.group = group
         self.accounts = made
-        command = command or (programs / "python", "-m", "zenturio.execute.user_worker")
+        command = command or (programs / "python", "-m", "zenturio.execute.user_account_worker")
         self.process = subprocess.Popen(
             [sys.executable, "-I", HELPER, "--service", service, "--group", group,
              "--socket", self.socket, "--folder", self.folder, *options, "--", *command],
@@ -210,7 +210,7 @@ def test_a_worker_that_does_not_obey_is_killed(helper, tmp_path, monkeypatch):
     with RunAs(tmp_path / ".zenturio", helper.socket, 2) as place:
         # It stops its own worker, which then hears nothing.
         task = place.submit_as(
-            alice, experiment(f"pkill -STOP -u {alice} -f user_worker; sleep 621")
+            alice, experiment(f"pkill -STOP -u {alice} -f user_account_worker; sleep 621")
         )
         until(lambda: alive(621))
         task.cancel()
@@ -234,7 +234,7 @@ def test_the_end_of_the_service_ends_all_that_runs(helper, tmp_path):
     bob = helper.accounts["bob"]
     place = RunAs(tmp_path / ".zenturio", helper.socket, 2)
     # The worker is stopped, so it cannot end by itself: the helper has to kill it.
-    place.submit_as(bob, experiment(f"pkill -STOP -u {bob} -f user_worker; sleep 631"))
+    place.submit_as(bob, experiment(f"pkill -STOP -u {bob} -f user_account_worker; sleep 631"))
     until(lambda: alive(631))
     worker = place._workers[bob]
     place._closed.set()  # what is lost is not begun again

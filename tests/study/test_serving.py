@@ -30,11 +30,11 @@ from zenturio.record.open import open_repository
 from zenturio.schedule.model.workflow import Workflow, WorkflowTask
 from zenturio.study.annotated_workflow import annotate_as_stages
 from zenturio.study.driver.stop_requests import CancelRequests
+from zenturio.study.recorded_definition import define_study
 from zenturio.study.service.service_status import LOCK, is_served, locked_alone, locked_repository
 from zenturio.study.service.slot_policy import POLICIES, UserShare
 from zenturio.study.service.study_service import PREPARING, StudyService
 from zenturio.study.service.submission_client import cancel_submission, submissions_of, submit_study
-from zenturio.study.study_definition import define_study
 from zenturio.study.study_request import StudyRequest
 from zenturio.testing.executor import until
 

@@ -7,7 +7,7 @@ from zenturio.record import StudyDefinition
 from zenturio.record.open import open_repository
 from zenturio.search.designs import Design
 from zenturio.study.last_options import orphans_at, place_of, read_design, recall_options
-from zenturio.study.study_definition import base_of, is_version, pinned_name, resolve_name
+from zenturio.study.recorded_definition import base_of, is_version, pinned_name, resolve_name
 from zenturio.study.study_request import PlaceOptions, choose_keep
 
 

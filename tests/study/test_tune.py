@@ -19,7 +19,7 @@ from zenturio.experiment import ExperimentGenerator, MachineKind, MetricReader, 
 from zenturio.experiment.metrics import Evidence
 from zenturio.record.open import open_repository
 from zenturio.search import Setting, describe, names
-from zenturio.show.study import Study, TuningResult
+from zenturio.show.python_api import Study, TuningResult
 from zenturio.space import Space
 from zenturio.study.study_request import PlaceOptions
 from zenturio.study.tuning import tuning_target

@@ -405,7 +405,7 @@ def bisect(
     ctime --limit 1
     """
     from zenturio.show.paired_reports import bisect_facts, bisect_lines
-    from zenturio.study.paired.commits import run_bisect
+    from zenturio.study.paired.bisect_history import run_bisect
 
     how = _paired_options("bisect", metric, param, limit, "8:50", budget, True, json)
     with _running(db) as (repository, live):
@@ -478,7 +478,7 @@ def history(
     """
     from zenturio.show.paired_reports import HistoryReport, confirm_changes
     from zenturio.show.report_store import save
-    from zenturio.study.paired.commits import run_history
+    from zenturio.study.paired.bisect_history import run_history
 
     how = _paired_options("history", metric, param, limit, f"{repeat}", "", True, json)
     with _running(db) as (repository, live):

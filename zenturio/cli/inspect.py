@@ -315,7 +315,7 @@ def with_beside(
 
 def _outside(db: str | None, statuses: Sequence["StudyStatus"]) -> dict[str, int]:
     """Return by study how many experiments have points that are not in its space any more."""
-    from zenturio.query.present import digests_outside, is_unchanged
+    from zenturio.query.outdated_points import digests_outside, is_unchanged
     from zenturio.study.overview import opened_repository
 
     counts = {status.study: 0 for status in statuses}

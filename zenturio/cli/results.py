@@ -298,7 +298,7 @@ def fit(
     from zenturio.query import fit_each, fits, study_frame
     from zenturio.query.aggregates import Origins
     from zenturio.query.fit_certainty import chance_of_constant
-    from zenturio.query.present import left_out_notes
+    from zenturio.query.outdated_points import left_out_notes
     from zenturio.query.regression import mixed_parameters, used_rows
     from zenturio.record.entities import SEED_KIND, RowChoice, read_round
     from zenturio.study.overview import opened_repository

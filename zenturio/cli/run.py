@@ -330,7 +330,7 @@ def _best_of_points(summary: RunSummary, db: str | None) -> str:
     where several kinds of machine have results, of which this run may not use all.
     """
     from zenturio.cli import output
-    from zenturio.query.present import digests_outside
+    from zenturio.query.outdated_points import digests_outside
     from zenturio.study.best_points import best
     from zenturio.study.overview import opened_repository
 

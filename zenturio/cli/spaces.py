@@ -168,7 +168,7 @@ def points(application: "Application", size: int | None) -> str:
 def facts(application: "Application", seconds: float) -> dict[str, Any]:
     """Return the whole description as plain values for JSON."""
     from zenturio.space import Zip
-    from zenturio.study.study_definition import repeat_facts
+    from zenturio.study.recorded_definition import repeat_facts
 
     space, end = application.space, time.monotonic() + seconds
     sizes_of_space = sizes(space, seconds)

@@ -66,12 +66,12 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "bisect": ("decide", "Find the commit that changed a metric."),
     },
     "Search and tune": {
-        "engines": ("search", "List the search engines and their settings."),
-        "best": ("search", "Show the best points of a study."),
-        "explain": ("search", "Show what matters, what is best, and what to try next."),
-        "sensitivity": ("search", "Show how much a metric depends on each parameter."),
-        "tune": ("search", "Find the best settings of a search engine."),
-        "import": ("search", "Import the trials of an Optuna study."),
+        "engines": ("best_and_tune", "List the search engines and their settings."),
+        "best": ("best_and_tune", "Show the best points of a study."),
+        "explain": ("best_and_tune", "Show what matters, what is best, and what to try next."),
+        "sensitivity": ("best_and_tune", "Show how much a metric depends on each parameter."),
+        "tune": ("best_and_tune", "Find the best settings of a search engine."),
+        "import": ("best_and_tune", "Import the trials of an Optuna study."),
     },
     "Places and services": {
         "places": ("places", "List the places where experiments can run."),

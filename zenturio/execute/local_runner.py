@@ -40,7 +40,7 @@ from zenturio.execute.workspace import (
     FolderPlan,
     Keep,
     StagedFolder,
-    Workspace,
+    WorkspacePool,
     part_files,
 )
 from zenturio.experiment import (
@@ -52,7 +52,7 @@ from zenturio.experiment import (
     ExperimentFile,
     Log,
     MetricReader,
-    MetricReaders,
+    MetricReaderCache,
     MetricValue,
     Missing,
     Outcome,
@@ -346,12 +346,12 @@ class LocalRunner:
         self._host = platform.node()
         self._incoming = folder.absolute() / INCOMING
         file_staging.remove_stale(self._incoming)
-        self._workspace = Workspace(folder)
+        self._workspace = WorkspacePool(folder)
         self._inputs = InputCache(folder.absolute() / "inputs")
         self._builds = BuildCache(folder, self._inputs, closed, settings.session)
         self._wall = float("inf")
         """About how long the last runs took."""
-        self._meters = MetricReaders()
+        self._meters = MetricReaderCache()
         self._plans: list[tuple[FolderPlan, BuildResult | None]] = []
         """The plans of the last folders, the newest first."""
 

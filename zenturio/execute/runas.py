@@ -1,8 +1,8 @@
 """This machine as a place where experiments run as their submitters.
 
-A worker for each user (`user_worker`) is started by a helper program of root (`runas_helper`), and
-runs the experiments of that user alone, with that user's rights. What comes back is checked like
-what a host sends: a worker is in the hands of its user.
+A worker for each user (`user_account_worker`) is started by a helper program of root
+(`runas_helper`), and runs the experiments of that user alone, with that user's rights. What comes
+back is checked like what a host sends: a worker is in the hands of its user.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from zenturio.execute import wire
 from zenturio.execute.executor import CancellableFuture, ClosesOnExit
 from zenturio.execute.experiment_codec import pack_experiment, unpack_outcome
 from zenturio.execute.machines import own_machine
-from zenturio.execute.user_worker import LARGEST_MESSAGE_BYTES
+from zenturio.execute.user_account_worker import LARGEST_MESSAGE_BYTES
 from zenturio.execute.wire import MalformedError, integer, list_of, record
 from zenturio.experiment import INCOMING, Experiment, Outcome
 from zenturio.system.machine import usable_cores

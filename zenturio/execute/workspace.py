@@ -413,7 +413,7 @@ REPORT = ".zen-metrics"
 _SESSION = "session-"
 
 
-class Workspace:
+class WorkspacePool:
     """The folders of one driver."""
 
     def __init__(self, folder: Path) -> None:

@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     )
     from zenturio.experiment.experiment_generator import ExperimentGenerator
     from zenturio.experiment.function import ExperimentFunction
-    from zenturio.experiment.metrics import METRICS, Evidence, MetricReader, MetricReaders
+    from zenturio.experiment.metrics import METRICS, Evidence, MetricReader, MetricReaderCache
 
 _HOMES = {
     "experiment_generator": ("ExperimentGenerator",),
     "function": ("ExperimentFunction",),
-    "metrics": ("METRICS", "Evidence", "MetricReader", "MetricReaders"),
+    "metrics": ("METRICS", "Evidence", "MetricReader", "MetricReaderCache"),
 }
 """Where the names are that do not stand in ``experiment``."""
 
@@ -54,7 +54,7 @@ __all__ = [
     "Log",
     "MachineKind",
     "MetricReader",
-    "MetricReaders",
+    "MetricReaderCache",
     "MetricValue",
     "Missing",
     "Outcome",

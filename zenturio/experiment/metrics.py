@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from zenturio.annotate.model import MEASURED, Metric, Take
-from zenturio.annotate.patterns import EVERY, JsonFilter, JsonStep, json_steps
+from zenturio.annotate.patterns import EVERY, JsonPathFilter, JsonStep, json_steps
 from zenturio.errors import ExpressionError, InputError
 from zenturio.experiment.experiment import (
     MEASURED_WHEN,
@@ -436,7 +436,9 @@ class JsonFinder:
         reached = [node for document in documents for node in _walk(document, self._steps)]
         if not reached:
             # `[*]` and conditions may select nothing: then the count of values is 0.
-            is_choice = any(step is EVERY or isinstance(step, JsonFilter) for step in self._steps)
+            is_choice = any(
+                step is EVERY or isinstance(step, JsonPathFilter) for step in self._steps
+            )
             absent = NoValuesError if is_choice else AbsentError
             raise absent(f"{self._path} leads nowhere in {text}")
         for node in reached:
@@ -493,7 +495,7 @@ def _walk(node: Any, steps: tuple[JsonStep, ...]) -> Iterator[Any]:
 def _children(node: Any, step: JsonStep) -> Iterator[Any]:
     if step is EVERY:
         yield from _members(node)
-    elif isinstance(step, JsonFilter):
+    elif isinstance(step, JsonPathFilter):
         yield from (member for member in _members(node) if _passes(member, step))
     elif isinstance(step, int):
         if isinstance(node, list) and -len(node) <= step < len(node):
@@ -506,7 +508,7 @@ def _members(node: Any) -> Iterable[Any]:
     return node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
 
 
-def _passes(member: Any, condition: JsonFilter) -> bool:
+def _passes(member: Any, condition: JsonPathFilter) -> bool:
     reached = _walk(member, condition.path)
     if not condition.operator:
         return next(reached, _NOWHERE) is not _NOWHERE
@@ -792,7 +794,7 @@ def is_regional(metric: Metric) -> bool:
     return metric.observed.startswith("region ")
 
 
-class MetricReaders:
+class MetricReaderCache:
     """One `MetricReader` for each recipe, found by `id`: comparing recipes is slow."""
 
     def __init__(self) -> None:

@@ -46,7 +46,7 @@ from zenturio.query.interleaved_pairs import (
     runs_by_point,
     split_by_predecessor,
 )
-from zenturio.query.present import left_out_notes
+from zenturio.query.outdated_points import left_out_notes
 from zenturio.query.result_table import ResultTable
 from zenturio.query.statistics import CONFIDENCE, median
 from zenturio.query.study_table import condition_of

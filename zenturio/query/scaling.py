@@ -371,7 +371,7 @@ def study_scaling(
     for each of *over*. With *is_rate* None, a metric that the study's objective maximizes is one.
     """
     from zenturio.query.frames import study_frame  # noqa: PLC0415 - loads pandas
-    from zenturio.query.present import left_out_notes  # noqa: PLC0415
+    from zenturio.query.outdated_points import left_out_notes  # noqa: PLC0415
     from zenturio.record.entities import NEWEST  # noqa: PLC0415
 
     table = study_frame(

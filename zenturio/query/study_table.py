@@ -34,7 +34,7 @@ from zenturio.query.catalog import (
     read_catalog,
 )
 from zenturio.query.copied_table import CopiedPage, CopiedTable
-from zenturio.query.present import digests_outside
+from zenturio.query.outdated_points import digests_outside
 from zenturio.query.select_statement import (
     EMPTY_FRAGMENT,
     NAMED_ROWS,

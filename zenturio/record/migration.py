@@ -51,7 +51,7 @@ _COPIED = {
 }  # fmt: skip
 
 
-class Migration:
+class Migrator:
     """An older repository on its way into new tables."""
 
     def __init__(self, older: OldRepository, new: Database, store: ArtifactStore) -> None:

@@ -22,7 +22,7 @@ from zenturio.record import schema, schema_version
 from zenturio.record.artifact_store import ArtifactStore
 from zenturio.record.database import Database, DatabaseDialect, Transaction
 from zenturio.record.entities import DriverProcess
-from zenturio.record.migration import Migration
+from zenturio.record.migration import Migrator
 from zenturio.record.postgresql import PostgreSQL
 from zenturio.record.schema_version import (
     FILLED_ANEW,
@@ -357,7 +357,7 @@ def _fill(
             schema_version.create(new)
         else:
             new.settle()
-        Migration(OldRepository(old), new, store).run()
+        Migrator(OldRepository(old), new, store).run()
         _log.info("all results are in %s; comparing both", target.location)
         store.sync()
         if isinstance(target, SQLite):

@@ -13,7 +13,13 @@ from typing import Any, Protocol
 import numpy as np
 
 from zenturio.errors import SpaceError
-from zenturio.search.region_genes import RegionGenes, Trie, is_box, nearest_keys, newly_active
+from zenturio.search.conditional_genes import (
+    ConditionalGenes,
+    Trie,
+    is_box,
+    nearest_keys,
+    newly_active,
+)
 from zenturio.space import Continuous, Parameter
 from zenturio.space.component import Component, FreeComponent, JoinedComponent, RejectionSampler
 from zenturio.space.definition import Part
@@ -133,7 +139,7 @@ def _unlisted_block(lot: RejectionSampler, seed: int) -> GeneBlock:
         else DiscreteGene(FreeComponent(Part((parameter,))))
         for parameter in lot.part.dimensions
     )
-    return RegionGenes(lot, tuple(axes), seed)
+    return ConditionalGenes(lot, tuple(axes), seed)
 
 
 class DiscreteGene:

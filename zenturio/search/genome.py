@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from zenturio.errors import SpaceError
+from zenturio.search.conditional_genes import ConditionalGenes
 from zenturio.search.gene_blocks import (
     Column,
     DiagramGenes,
@@ -19,7 +20,6 @@ from zenturio.search.gene_blocks import (
     TabulatedGenes,
     gene_block_of,
 )
-from zenturio.search.region_genes import RegionGenes
 from zenturio.space import Point, Space
 from zenturio.space.component import RejectionSampler
 
@@ -89,7 +89,7 @@ class Genome:
     @property
     def free(self) -> bool:
         """Whether every row of genes is valid."""
-        bound = (TabulatedGenes, RegionGenes, DiagramGenes)
+        bound = (TabulatedGenes, ConditionalGenes, DiagramGenes)
         return not any(isinstance(block, bound) for block in self._blocks)
 
     @cached_property

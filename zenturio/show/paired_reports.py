@@ -27,7 +27,7 @@ from zenturio.query.statistics import LEAST_SEGMENT, change_points
 from zenturio.record import Repository
 from zenturio.safe_text import one_line
 from zenturio.show.chart import Chart, ChartAxis, Line, Mark, Panel, Points
-from zenturio.study.paired.commits import (
+from zenturio.study.paired.bisect_history import (
     CONFIRM_MARGIN,
     BisectRun,
     BisectState,

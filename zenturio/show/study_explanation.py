@@ -16,8 +16,8 @@ from zenturio.experiment.aggregates import LEAST_FOR_MEDIAN_INTERVAL
 from zenturio.expression import text_of
 from zenturio.query.forest import ForestShares, ParameterShare, forest_shares
 from zenturio.query.importance import LEAST, UNKNOWN
+from zenturio.query.outdated_points import digests_outside
 from zenturio.query.points_outside import present_space
-from zenturio.query.present import digests_outside
 from zenturio.query.regression import real_column
 from zenturio.query.statistics import student
 from zenturio.query.study_table import numbers_where
@@ -39,7 +39,7 @@ from zenturio.space import Point, Space
 from zenturio.space.space import space_from_json
 from zenturio.study.best_points import PointRanking, best
 from zenturio.study.last_options import SEARCH
-from zenturio.study.study_definition import SPACE, resolve_name
+from zenturio.study.recorded_definition import SPACE, resolve_name
 
 SHOWN = 3
 """Points as good as the best, or pairs of parameters, that a line names at most."""

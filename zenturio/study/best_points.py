@@ -50,7 +50,7 @@ from zenturio.search import Directions
 from zenturio.search.objective import Losses
 from zenturio.study.driver.progress import ExpectedPoint, scalars, score_of_values
 from zenturio.study.last_options import SEARCH
-from zenturio.study.study_definition import FUNCTION
+from zenturio.study.recorded_definition import FUNCTION
 
 
 class RepeatAggregate(NamedTuple):

@@ -21,7 +21,7 @@ from zenturio.record import SPACES, ExperimentRecord, Repository, StudyDefinitio
 from zenturio.record.entities import OUTCOME_STATES
 from zenturio.study.driver.progress import PROGRAMS, ProgramHistory
 from zenturio.study.last_options import RUN
-from zenturio.study.study_definition import (
+from zenturio.study.recorded_definition import (
     PROGRAM,
     ArchivedStudy,
     base_of,

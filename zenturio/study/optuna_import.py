@@ -29,7 +29,7 @@ from zenturio.study.driver.experiment_source import RunOrder
 from zenturio.study.driver.function_study import CallStudy
 from zenturio.study.driver.in_flight import Calls
 from zenturio.study.driver.progress import RunProgress
-from zenturio.study.study_definition import PROGRAM, measured_fields
+from zenturio.study.recorded_definition import PROGRAM, measured_fields
 
 IMPORTED = "imported"
 """The note of a study whose results were imported: from what, and which."""

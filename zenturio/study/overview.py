@@ -89,7 +89,7 @@ class StudyStatus:
     def is_earlier_version(self) -> bool:
         """Whether its program has been edited since: another version goes on."""
         # It loads the parser of directives, which `zen list` does without.
-        from zenturio.study.study_definition import base_of  # noqa: PLC0415 - see above
+        from zenturio.study.recorded_definition import base_of  # noqa: PLC0415 - see above
 
         return base_of(self.study) is not None
 

@@ -35,8 +35,7 @@ from zenturio.record.entities import OUTCOME_STATES, REDACTION_EVENT
 from zenturio.record.result_rows import ResultIdentity
 from zenturio.record.sql_repository import SQLRepository
 from zenturio.space import Point
-from zenturio.study.stages.stage_graph import AFTER, built_on, stages_of
-from zenturio.study.study_definition import (
+from zenturio.study.recorded_definition import (
     DIGESTS,
     PROGRAM,
     changes_of,
@@ -44,6 +43,7 @@ from zenturio.study.study_definition import (
     extraction_of,
     with_recorded_versions,
 )
+from zenturio.study.stages.stage_graph import AFTER, built_on, stages_of
 
 BATCH = 500
 

@@ -25,7 +25,7 @@ from zenturio.study.driver.experiment_source import PointSelection, choose_order
 from zenturio.study.driver.study_driver import DriverSettings
 from zenturio.study.driver.study_records import OnlyState
 from zenturio.study.driver.study_session import StudySession
-from zenturio.study.study_definition import base_of
+from zenturio.study.recorded_definition import base_of
 
 if TYPE_CHECKING:
     from zenturio.study.driver.search_source import SearchSpec

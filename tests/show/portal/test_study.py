@@ -20,8 +20,8 @@ from zenturio.record import DriverProcess, Field, StudyDefinition, columnar_copy
 from zenturio.record.open import open_repository
 from zenturio.show.portal.pages.study import _as_declared
 from zenturio.show.portal.state import PortalSettings
+from zenturio.study.recorded_definition import PROGRAM
 from zenturio.study.stages.stage_graph import AFTER
-from zenturio.study.study_definition import PROGRAM
 from zenturio.testing.experiments import experiment, outcome
 
 

@@ -12,7 +12,7 @@ from zenturio.errors import NotFoundError
 from zenturio.record import Field, StudyDefinition
 from zenturio.record.open import FOLDER, open_repository
 from zenturio.show.portal.state import PortalSettings
-from zenturio.study.study_definition import is_version, pinned_name, resolve_name
+from zenturio.study.recorded_definition import is_version, pinned_name, resolve_name
 from zenturio.testing.experiments import experiment
 
 FIELDS = (Field("n", "int"),), (Field("wtime", "real", "s"),)

@@ -17,8 +17,8 @@ from zenturio import trust
 from zenturio.errors import PlaceError
 from zenturio.execute.executor import ClosesOnExit, Progress
 from zenturio.execute.file_staging import disk_errors
-from zenturio.execute.hosts.attempt_agent import AttemptAgent, AttemptServices, OutcomeBuilder
 from zenturio.execute.hosts.attempt_journal import AttemptJournal, EventLog
+from zenturio.execute.hosts.attempt_manager import AttemptManager, AttemptServices, OutcomeBuilder
 from zenturio.execute.hosts.broker import Broker, HostJob
 from zenturio.execute.hosts.connection import DroppedError, RefusedError
 from zenturio.execute.hosts.host_choice import JobRequirements
@@ -339,14 +339,14 @@ class Hosts(ClosesOnExit):
 
     def _start_attempt(self, job: HostJob, host: RemoteHost) -> None:
         """An agent for an attempt, in a thread of its own."""
-        agent = AttemptAgent(self._services, job, host)
+        agent = AttemptManager(self._services, job, host)
         thread = Thread(target=self._run, args=(agent,), name="zenturio-agent", daemon=True)
         # Both under the lock: an agent that ends at once must find itself in the set to leave it.
         with self._turn:
             self._agents.add(thread)
             thread.start()
 
-    def _run(self, agent: AttemptAgent) -> None:
+    def _run(self, agent: AttemptManager) -> None:
         try:
             agent.run()
         finally:

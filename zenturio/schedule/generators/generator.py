@@ -20,8 +20,8 @@ from zenturio.schedule.formats.files import read_instance, read_platform
 from zenturio.schedule.generators.applications import Application
 from zenturio.schedule.generators.papers import (
     Ctg,
-    Ditg,
-    Dotg,
+    DensifiedInTree,
+    DensifiedOutTree,
     Gee,
     Itg,
     KwaveBarrier,
@@ -255,8 +255,8 @@ class WorkflowGenerator(Protocol):
 _GENERATORS: dict[str, type[Any]] = {
     "application": Application,
     "ctg": Ctg,
-    "ditg": Ditg,
-    "dotg": Dotg,
+    "ditg": DensifiedInTree,
+    "dotg": DensifiedOutTree,
     "fork-join": ForkJoin,
     "gee": Gee,
     "itg": Itg,

@@ -422,7 +422,7 @@ def _out_tree(count: int, branches: int) -> Pairs:
 
 
 @dataclass(frozen=True)
-class Dotg(SweepSettings):
+class DensifiedOutTree(SweepSettings):
     """DOTG: a densified out-tree, figure 10(d); Table II: branches and step (3, 1) and (4, 2)."""
 
     pst: int = setting(5, "#PST: layers", low=1, high=100)
@@ -444,7 +444,7 @@ class Dotg(SweepSettings):
 
 
 @dataclass(frozen=True)
-class Ditg(Dotg):
+class DensifiedInTree(DensifiedOutTree):
     """DITG: a densified in-tree, figure 10(e); Table II: branches and step (3, 1) and (4, 2)."""
 
     def instance(self, seed: int) -> Instance:

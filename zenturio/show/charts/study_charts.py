@@ -42,7 +42,7 @@ def draw_charts(repository: Repository, query: ChartQuery) -> list[ChartResult]:
     A study may be named with its version, ``training@1``. Options that the kind does not have are
     ignored. Raise InputError if the rest cannot be drawn.
     """
-    from zenturio.study.study_definition import resolve_name  # noqa: PLC0415 - loads NumPy
+    from zenturio.study.recorded_definition import resolve_name  # noqa: PLC0415 - loads NumPy
 
     studies = tuple(dict.fromkeys(resolve_name(repository, name) for name in query.studies))
     return [draw_chart(repository, chart) for chart in replace(query, studies=studies).charts()]

@@ -34,7 +34,7 @@ from zenturio.record.sql_repository import SQLRepository
 from zenturio.show.portal import page_templates
 from zenturio.show.portal.page_templates import Assets
 from zenturio.show.portal.study_watcher import StudyWatcher
-from zenturio.study.study_definition import pinned_name, resolve_name
+from zenturio.study.recorded_definition import pinned_name, resolve_name
 from zenturio.system.processes import process_birth
 
 if TYPE_CHECKING:

@@ -276,7 +276,7 @@ class LookUp:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class ClaimBatch:
     """Claim *batch* in the repository: answer `ClaimAnswered`, or `ClaimFailed`."""
 
     batch: Batch
@@ -340,7 +340,7 @@ class Forget:
 
 
 @dataclass(frozen=True, slots=True)
-class BlamePlace:
+class AbortRun:
     """End the run: the place returned an experiment too often."""
 
     tracked: TrackedExperiment
@@ -349,7 +349,7 @@ class BlamePlace:
 Command = (
     Propose
     | LookUp
-    | Claim
+    | ClaimBatch
     | Submit
     | Cancel
     | AwaitCommit
@@ -358,7 +358,7 @@ Command = (
     | ReportCached
     | ReportRecorded
     | Forget
-    | BlamePlace
+    | AbortRun
 )
 Commands = tuple[Command, ...]
 
@@ -527,7 +527,7 @@ class ExperimentStates:
             return ()
         claims = list(batch.values())
         self._step(claims, "is_asked_for")
-        return (Claim(claims),)
+        return (ClaimBatch(claims),)
 
     def _on_claim_answered(self, event: ClaimAnswered) -> Commands:
         granted, refused = [], []
@@ -603,7 +603,7 @@ class ExperimentStates:
         # Not an attempt of the experiment, for the fault is the place's.
         self.claimed.append(tracked)
         tracked.losses += 1
-        return (BlamePlace(tracked),) if tracked.losses >= LOSSES else ()
+        return (AbortRun(tracked),) if tracked.losses >= LOSSES else ()
 
     def _on_cancel_requested(self, event: CancelRequested) -> Commands:
         tracked = self.in_flight.get(event.digest)

@@ -37,7 +37,7 @@ from zenturio.study.driver.study_driver import (
     StudyDriver,
 )
 from zenturio.study.driver.study_records import UnrecordedOutcomes, leased
-from zenturio.study.study_definition import (
+from zenturio.study.recorded_definition import (
     FUNCTION,
     PROGRAM,
     SPACE,

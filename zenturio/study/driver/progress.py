@@ -37,7 +37,7 @@ from zenturio.experiment.number_texts import describe_text, number_hint
 from zenturio.expression import Expression, Value
 from zenturio.record import Repository
 from zenturio.regular_expressions import SlowPatternError
-from zenturio.study.study_definition import ArchivedStudy
+from zenturio.study.recorded_definition import ArchivedStudy
 
 # Cached results: which count, with which programs, and what is said of the others
 

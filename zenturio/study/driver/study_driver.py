@@ -199,7 +199,7 @@ class StudyDriver:
         self._actions: dict[type[Any], Callable[[Any], states.Event | None]] = {
             states.Propose: self._propose,
             states.LookUp: self._look_up,
-            states.Claim: self._claim,
+            states.ClaimBatch: self._claim,
             states.Submit: self._submit,
             states.Cancel: self._cancel,
             states.AwaitCommit: self._await_commit,
@@ -208,7 +208,7 @@ class StudyDriver:
             states.ReportCached: self._report_cached,
             states.ReportRecorded: self._report_recorded,
             states.Forget: self._forget,
-            states.BlamePlace: self._blame_place,
+            states.AbortRun: self._abort_run,
         }
 
     def look_ahead(self) -> tuple[int, int]:
@@ -434,7 +434,7 @@ class StudyDriver:
     def _look_up(self, command: states.LookUp) -> states.Event:
         return self._records.look_up(command.batch, again=command.again)
 
-    def _claim(self, command: states.Claim) -> states.Event:
+    def _claim(self, command: states.ClaimBatch) -> states.Event:
         try:
             attempts = self._records.claim(command.batch)
         except BaseException:
@@ -533,7 +533,7 @@ class StudyDriver:
         for tracked, _ in command.outcomes:
             self._in_flight.forget(tracked.experiment.digest)
 
-    def _blame_place(self, command: states.BlamePlace) -> None:
+    def _abort_run(self, command: states.AbortRun) -> None:
         tracked = command.tracked
         raise PlaceError(
             f"experiment {tracked.experiment.digest[:12]} came back {tracked.losses} times"

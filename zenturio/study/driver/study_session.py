@@ -61,7 +61,7 @@ from zenturio.study.driver.study_driver import (
 )
 from zenturio.study.driver.study_records import OnlyState, UnrecordedOutcomes, leased
 from zenturio.study.last_options import RUN, SEARCH
-from zenturio.study.study_definition import (
+from zenturio.study.recorded_definition import (
     ArchivedStudy,
     define_study,
     foresee_version,

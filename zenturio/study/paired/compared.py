@@ -38,7 +38,7 @@ from zenturio.study.paired.paired_study import (
     kept_version,
     present_version,
 )
-from zenturio.study.study_definition import base_of
+from zenturio.study.recorded_definition import base_of
 from zenturio.study.study_request import read_seconds
 
 # Sufficiency: when two versions were measured often enough, for a comparison and for a gate

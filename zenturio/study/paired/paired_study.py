@@ -35,7 +35,7 @@ from zenturio.study.driver.progress import RunPlan, RunProgress, RunSummary, sca
 from zenturio.study.driver.study_driver import DriverSettings
 from zenturio.study.driver.study_session import StudySession
 from zenturio.study.local_run import run_session
-from zenturio.study.study_definition import (
+from zenturio.study.recorded_definition import (
     DIGESTS,
     FORMER_PROGRAM,
     PROGRAM,

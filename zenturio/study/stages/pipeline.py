@@ -26,6 +26,7 @@ from zenturio.study.driver.slot_pool import Allotment, SlotPool
 from zenturio.study.driver.stop_requests import CancelRequests, stop_on_signals
 from zenturio.study.driver.study_driver import StudyDriver
 from zenturio.study.driver.study_session import StudySession
+from zenturio.study.recorded_definition import with_recorded_versions
 from zenturio.study.stages.stage_graph import (
     NumberedPoint,
     Stage,
@@ -35,7 +36,6 @@ from zenturio.study.stages.stage_graph import (
     stages_of,
 )
 from zenturio.study.stages.stage_inputs import InputReader
-from zenturio.study.study_definition import with_recorded_versions
 
 
 class StageExperiment(NamedTuple):

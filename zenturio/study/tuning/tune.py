@@ -38,8 +38,8 @@ from zenturio.study.driver.function_study import CallStudy
 from zenturio.study.driver.in_flight import Calls
 from zenturio.study.driver.progress import RunProgress, RunSummary, is_exact
 from zenturio.study.driver.study_driver import AnyExecutor
+from zenturio.study.recorded_definition import ArchivedStudy, define_study
 from zenturio.study.recorded_experiments import extract
-from zenturio.study.study_definition import ArchivedStudy, define_study
 from zenturio.study.study_request import DEFAULT_PLACE, PlaceOptions
 from zenturio.study.tuning.tournament import (
     LocalTrials,

@@ -29,7 +29,7 @@ from zenturio.show.portal.page_templates import printable
 from zenturio.show.portal.state import Portal, page_in, portal_of
 from zenturio.study.log_follower import log_after, log_so_far
 from zenturio.study.overview import ExperimentDetails, compare_experiments, find_experiment
-from zenturio.study.study_definition import is_version
+from zenturio.study.recorded_definition import is_version
 
 if TYPE_CHECKING:
     from starlette.requests import Request

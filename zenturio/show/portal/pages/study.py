@@ -27,8 +27,8 @@ from zenturio.show.portal.security import origins_offered
 from zenturio.show.portal.state import FRESH_SECONDS, CachedResult, Portal, page_in, portal_of
 from zenturio.show.portal.study_watcher import StudySnapshot
 from zenturio.space import Continuous
+from zenturio.study.recorded_definition import PROGRAM, base_of
 from zenturio.study.stages.stage_graph import AFTER
-from zenturio.study.study_definition import PROGRAM, base_of
 
 if TYPE_CHECKING:
     from starlette.requests import Request

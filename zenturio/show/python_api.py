@@ -300,7 +300,7 @@ class Study:
         """
         from zenturio.show import paired_reports  # noqa: PLC0415 - it loads what runs
         from zenturio.study.paired import compared  # noqa: PLC0415
-        from zenturio.study.paired.commits import run_history  # noqa: PLC0415
+        from zenturio.study.paired.bisect_history import run_history  # noqa: PLC0415
 
         options = compared.PairedOptions(
             metric, limit=limit, plan=compared.read_blocks(f"{repeat}")
@@ -332,7 +332,7 @@ class Study:
         """
         from zenturio.show.paired_reports import BisectReport  # noqa: PLC0415 - it loads what runs
         from zenturio.study.paired import compared  # noqa: PLC0415
-        from zenturio.study.paired.commits import run_bisect  # noqa: PLC0415
+        from zenturio.study.paired.bisect_history import run_bisect  # noqa: PLC0415
 
         options = compared.PairedOptions(metric, limit=limit, seconds=compared.read_time(budget))
         with open_or_use(self.db, create=True) as repository:
@@ -404,7 +404,7 @@ class Study:
         import pandas as pd  # noqa: PLC0415 - loads slowly
 
         from zenturio.query.aggregates import check_aggregate, exact_aggregate  # noqa: PLC0415
-        from zenturio.query.present import digests_outside  # noqa: PLC0415
+        from zenturio.query.outdated_points import digests_outside  # noqa: PLC0415
         from zenturio.query.statistics import student  # noqa: PLC0415
         from zenturio.query.study_table import numbers_where  # noqa: PLC0415
         from zenturio.study.best_points import RepeatAggregate, best  # noqa: PLC0415
@@ -469,7 +469,7 @@ class Study:
     def equate(self, version: int, *, undo: bool = False) -> int:
         """What ``zen equate NAME@version`` does; how many results were accepted, or removed."""
         from zenturio.study import equate as equating  # noqa: PLC0415 - it loads what runs
-        from zenturio.study.study_definition import base_of  # noqa: PLC0415
+        from zenturio.study.recorded_definition import base_of  # noqa: PLC0415
 
         name = f"{base_of(self.name) or self.name}@{version}"
         with open_or_use(self.db) as repository:

@@ -37,7 +37,7 @@ from zenturio.execute.wire import MalformedError
 from zenturio.experiment import (
     Experiment,
     MachineKind,
-    MetricReaders,
+    MetricReaderCache,
     MetricValue,
     Missing,
     Outcome,
@@ -54,7 +54,7 @@ class OutcomeBuilder:
 
     def __init__(self, folder: Path) -> None:
         self._kept = folder
-        self._meters = MetricReaders()
+        self._meters = MetricReaderCache()
 
     def outcome(self, experiment: Experiment, host: str, finished: FinishedAttempt) -> Outcome:
         """Return what happened, as the host tells it."""
@@ -326,7 +326,7 @@ _PROGRESS_FRACTION = 0.01
 """The part of a job's age after which its progress is recorded again."""
 
 
-class AttemptAgent:
+class AttemptManager:
     """Runs one attempt of a job on a host."""
 
     def __init__(self, services: AttemptServices, job: HostJob, host: RemoteHost) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from zenturio.experiment.signed_ranks import Interval
     from zenturio.query.importance import RankedSetting
     from zenturio.query.sensitivity import Sensitivity
-    from zenturio.show.study import TuningResult
+    from zenturio.show.python_api import TuningResult
     from zenturio.study.best_points import ScoredPoint
     from zenturio.study.tuning.tune import Tuning, TuningPlan
 
@@ -95,7 +95,7 @@ def best(
     """
     from zenturio.experiment.aggregates import LEAST_FOR_MEDIAN_INTERVAL
     from zenturio.query.aggregates import check_aggregate, exact_aggregate
-    from zenturio.query.present import digests_outside, left_out_notes
+    from zenturio.query.outdated_points import digests_outside, left_out_notes
     from zenturio.query.result_table import display_rows
     from zenturio.query.statistics import student
     from zenturio.query.study_table import numbers_where
@@ -465,7 +465,7 @@ def tune(
     from zenturio.cli.run import ProgressLine
     from zenturio.record.open import open_repository
     from zenturio.search import describe
-    from zenturio.show.study import Study, TuningResult
+    from zenturio.show.python_api import Study, TuningResult
     from zenturio.study.study_request import PlaceOptions, choose_any_machine, choose_place
     from zenturio.study.tuning.tune import Tuning
     from zenturio.study.tuning.tune import tune as run_tuning

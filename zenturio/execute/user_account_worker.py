@@ -1,7 +1,7 @@
 """
 A worker of one user: runs packed experiments that come through a socket, many at a time.
 
-    python -m zenturio.execute.user_worker
+    python -m zenturio.execute.user_account_worker
 
 A service has it started as the user who submitted a study (`runas_helper`), with one end of a
 socket as standard input, in a folder of its own. The first message says how experiments are run,

@@ -139,7 +139,7 @@ class OptionalAxis:
         return [self._axis.find({name: code - 1})[0] + 1] if code else [0]
 
 
-class RegionGenes:
+class ConditionalGenes:
     """One gene for each of some dependent dimensions that cannot be listed.
 
     A gene is 0 while its WHEN is false. Where another gene makes it active, it takes a value of its
