@@ -38,7 +38,7 @@ GROUPS = {
         "record/maintenance.py",
         "record/salvage.py",
         "record/sqlite_pages.py",
-        "study/recorded_experiments.py",
+        "study/reprocess_experiments.py",
     ],
 }
 """Modules of several packages that are tried together, as if they were one."""

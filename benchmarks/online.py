@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from zenturio.priorities import POLICIES
+from zenturio.priority_rules import POLICIES
 from zenturio.schedule.model.platform import identical
 from zenturio.schedule.online.policies import OnlineSimulation, SharingPolicy
 from zenturio.schedule.online.stream import Online51, WorkflowStream, WorkflowSubmission

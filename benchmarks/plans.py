@@ -50,7 +50,7 @@ from zenturio.schedule.model.metrics import MetricCalculator
 from zenturio.schedule.model.plan import Plan, check
 from zenturio.schedule.model.platform import NetworkLink, Platform, PlatformMachine, identical
 from zenturio.schedule.model.problem import Problem
-from zenturio.schedule.static import exact, genetic, insertion, islands, pareto, portfolio
+from zenturio.schedule.static import exact, genetic, islands, pareto, portfolio, tabu_search
 from zenturio.schedule.static.list_scheduling import heft, mean_delays, mean_times, upward_ranks
 from zenturio.schedule.static.metric_search import PlacementGroups
 
@@ -79,7 +79,7 @@ Front = list[tuple[float, float]]
 @contextmanager
 def processor_clock() -> Iterator[None]:
     """Let time limits count seconds of the processor."""
-    modules: tuple[Any, ...] = (exact, genetic, insertion, islands, pareto, portfolio)
+    modules: tuple[Any, ...] = (exact, genetic, tabu_search, islands, pareto, portfolio)
     for module in modules:
         module.monotonic = time.process_time
     try:

@@ -39,7 +39,7 @@ import numpy as np
 
 from zenturio.experiment.signed_ranks import BlockPlan, decide_in_looks, hodges_lehmann
 from zenturio.query.statistics import change_points
-from zenturio.study.paired.bisect_history import Bisection
+from zenturio.study.paired.bisect_and_history import Bisection
 from zenturio.study.paired.paired_study import MeasuredBlocks
 
 RUNS = 20

@@ -85,7 +85,7 @@ def test_only_files_that_users_name_are_written_through_links():
     assert writers == {
         "schedule/formats/document.py",
         "search/define_by_run.py",
-        "search/optimization.py",
+        "search/ask_and_tell.py",
         "study/used_files.py",
     }
 

@@ -143,8 +143,8 @@ def reported(data, folder):
 
 
 def source(data, folder):
-    from zenturio.annotate.hole_search import Filler
     from zenturio.annotate.scan import scan
+    from zenturio.annotate.substitution import Filler
 
     (folder / "p.sh").write_bytes(data)
     application = scan(folder / "p.sh")

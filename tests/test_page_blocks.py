@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 from page_blocks import ROOT, Block, PageShell, blocks, difference
-from zenturio.annotate.dialects.table import dialect_of
+from zenturio.annotate.dialects.dialect_registry import dialect_of
 from zenturio.annotate.directive_lines import find
 from zenturio.annotate.grammar import read
 from zenturio.annotate.source import Source

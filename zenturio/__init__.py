@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from zenturio.errors import ZenError
     from zenturio.experiment.function import experiment
     from zenturio.search.api import search
+    from zenturio.search.ask_and_tell import optimize
     from zenturio.search.define_by_run import from_optuna
-    from zenturio.search.optimization import optimize
     from zenturio.show.charts.column_charts import chart
     from zenturio.show.python_api import Study, import_optuna, run, tune
     from zenturio.show.report_store import save
@@ -73,7 +73,7 @@ _ELSEWHERE = {
     "from_optuna": "search.define_by_run",
     "import_optuna": "show.python_api",
     "insert": "annotate.directive_lines",
-    "optimize": "search.optimization",
+    "optimize": "search.ask_and_tell",
     "run": "show.python_api",
     "save": "show.report_store",
     "scan": "annotate.scan",

@@ -20,8 +20,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from zenturio.errors import SafetyError
-from zenturio.system.capabilities import MEMORY_FOLDER
 from zenturio.system.file_systems import descriptor_path, listed_holder, lock_descriptor
+from zenturio.system.platform_detection import MEMORY_FOLDER
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 

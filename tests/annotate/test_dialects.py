@@ -10,7 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zenturio import plugins
-from zenturio.annotate.dialects import BUILT_IN, UNKNOWN, Dialect, dialect_of, known, named, table
+from zenturio.annotate.dialects import (
+    BUILT_IN,
+    UNKNOWN,
+    Dialect,
+    dialect_of,
+    dialect_registry,
+    known,
+    named,
+)
 
 EVERY = pytest.mark.parametrize("dialect", [*BUILT_IN, UNKNOWN], ids=lambda d: d.name)
 
@@ -92,7 +100,7 @@ def test_there_are_many_dialects_and_no_two_claim_one_ending():
     assert len({d.name for d in BUILT_IN}) == len(BUILT_IN)
     endings = [ending for d in BUILT_IN for ending in d.endings]
     assert len(set(endings)) == len(endings)
-    assert {name for choices in table._SHARED.values() for _, name in choices} <= {
+    assert {name for choices in dialect_registry._SHARED.values() for _, name in choices} <= {
         d.name for d in (*BUILT_IN, UNKNOWN)
     }
 
@@ -174,14 +182,14 @@ def test_some_files_have_no_assignment(name):
 def test_a_plug_in_adds_a_dialect_and_comes_before_the_built_in_ones(monkeypatch):
     point = EntryPoint("brainfuck", f"{__name__}:BRAINFUCK", "zenturio.dialects")
     monkeypatch.setattr(plugins, "_entry_points", lambda kind: {"brainfuck": (point,)})
-    for cached in (known, table._index):
+    for cached in (known, dialect_registry._index):
         cached.cache_clear()
     try:
         assert dialect_of("a.bf") is BRAINFUCK
         assert dialect_of("a.c") is BRAINFUCK
         assert dialect_of("a.py").name == "python"
     finally:
-        for cached in (known, table._index):
+        for cached in (known, dialect_registry._index):
             cached.cache_clear()
 
 

@@ -15,12 +15,12 @@ from zenturio.annotate import parameters
 from zenturio.annotate.clauses import write_text
 from zenturio.annotate.dialects import BUILT_IN, UNKNOWN, dialect_of
 from zenturio.annotate.directive_lines import find
-from zenturio.annotate.hole_search import Filler, occurrences, stands_alone
 from zenturio.annotate.lint import lint
 from zenturio.annotate.model import Annotated, Hole
 from zenturio.annotate.parameters import own_values
 from zenturio.annotate.scan import scan
 from zenturio.annotate.source import Source, split_lines
+from zenturio.annotate.substitution import Filler, occurrences, stands_alone
 from zenturio.errors import AnnotationError, Place
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from needs import needs
 from zenturio.annotate.counter_events import EVENTS, SYSCALLS, counter_event
-from zenturio.annotate.hole_search import Filler
 from zenturio.annotate.region_probes import metric_names, probe_lines, unprobed
 from zenturio.annotate.scan import scan
+from zenturio.annotate.substitution import Filler
 from zenturio.errors import AnnotationError
 
 PYTHON = """\

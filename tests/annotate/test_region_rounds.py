@@ -12,9 +12,9 @@ from types import SimpleNamespace
 import pytest
 
 from needs import needs
-from zenturio.annotate.hole_search import Filler
 from zenturio.annotate.lint import lint
 from zenturio.annotate.scan import scan
+from zenturio.annotate.substitution import Filler
 
 C = """\
 #include <pthread.h>

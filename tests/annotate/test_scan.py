@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from spent import under
 from zenturio.annotate.file_selection import match_glob, may_have_directives
-from zenturio.annotate.hole_search import Filler
 from zenturio.annotate.scan import scan, scan_kept
+from zenturio.annotate.substitution import Filler
 from zenturio.errors import AnnotationError, InputError
 from zenturio.expression import parse
 from zenturio.space import Zip

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zenturio.annotate.dialects.table import dialect_of
+from zenturio.annotate.dialects.dialect_registry import dialect_of
 from zenturio.annotate.source import Source, shown, split_lines, without_end
 
 texts = st.text(

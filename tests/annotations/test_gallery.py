@@ -16,9 +16,9 @@ import pytest
 from needs import needs
 from record.reference import ReferenceRepository
 from zenturio.annotate.commands import fill_command
-from zenturio.annotate.hole_search import Filler
 from zenturio.annotate.model import CopiedFile
 from zenturio.annotate.scan import scan
+from zenturio.annotate.substitution import Filler
 from zenturio.execute.local import Local
 from zenturio.study.driver.experiment_source import select_points
 from zenturio.study.driver.slot_pool import SlotPool

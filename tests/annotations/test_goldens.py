@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from zenturio.annotate.commands import fill_command
-from zenturio.annotate.hole_search import Filler
 from zenturio.annotate.scan import scan
+from zenturio.annotate.substitution import Filler
 from zenturio.space import Dependent
 
 GALLERY = Path(__file__).parents[2] / "annotations"

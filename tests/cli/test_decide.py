@@ -15,7 +15,7 @@ import zenturio
 from cli.conftest import zen
 from needs import needs
 from zenturio.cli.decide import share_of
-from zenturio.cli.inspect import _standing_line
+from zenturio.cli.status_and_logs import _standing_line
 from zenturio.errors import InputError
 from zenturio.show.paired_reports import GateReport, GateRow, render
 from zenturio.study.overview import _command_of, study_status

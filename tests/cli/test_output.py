@@ -14,7 +14,7 @@ import pytest
 from cli.conftest import zen
 from zenturio.annotate.scan import scan
 from zenturio.cli import output
-from zenturio.cli.inspect import _standing_line, print_difference
+from zenturio.cli.status_and_logs import _standing_line, print_difference
 from zenturio.errors import Diagnostic
 from zenturio.log_setup import reported, work_progress
 from zenturio.record.entities import Lease

@@ -47,7 +47,7 @@ print(json.dumps(sorted(m for m in sys.modules if m.startswith("zenturio.cli."))
             [sys.executable, "-c", probe, *words.split()], capture_output=True, text=True
         )
         loaded[words] = json.loads(done.stderr)
-    always = ["command_log", "main", "safe_streams", "verbs"]
+    always = ["logging_options", "main", "safe_streams", "verbs"]
     assert loaded["--help"] == [f"zenturio.cli.{name}" for name in always]
     assert "zenturio.cli.annotations" in loaded["init --help"]
     assert "zenturio.cli.run" not in loaded["init --help"]

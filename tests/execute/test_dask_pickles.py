@@ -15,7 +15,7 @@ import pytest
 
 from dask_cluster import Cluster
 from zenturio.execute.dask.executor import MOST_DEATHS, loss_of
-from zenturio.execute.dask.inert_pickle import Inert, inert_loads
+from zenturio.execute.dask.restricted_unpickler import Inert, inert_loads
 
 
 class Evil(Exception):
@@ -211,13 +211,13 @@ def test_nothing_that_a_hostile_worker_sends_is_executed(tmp_path):
 def test_loops_that_are_not_guarded_read_as_before():
     from distributed.protocol import pickle as dask_pickle
 
-    from zenturio.execute.dask import inert_pickle
+    from zenturio.execute.dask import restricted_unpickler
 
     async def read():
         return dask_pickle.loads(pickle.dumps(Path("/a")))
 
     async def read_guarded():
-        inert_pickle.guard(asyncio.get_running_loop())
+        restricted_unpickler.guard(asyncio.get_running_loop())
         return await read()
 
     assert isinstance(asyncio.run(read_guarded()), Inert)

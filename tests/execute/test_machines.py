@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from zenturio.execute import run_facts
+from zenturio.execute import run_conditions
 from zenturio.execute.experiment_codec import pack_experiment, pack_outcome, unpack_outcome
 from zenturio.execute.local import Local
 from zenturio.execute.machines import (
@@ -120,7 +120,7 @@ def test_what_varied_is_the_difference_of_two_samples(tmp_path):
     before = machine.sample()
     _load(tmp_path / "proc", 5, 1_250_000)
     after = machine._read(before.at + 0.5)  # half a second later
-    found = run_facts.run_load(before, after, 0.5, 0.125)
+    found = run_conditions.run_load(before, after, 0.5, 0.125)
     assert found == {
         "mhz_start": 2400.5, "mhz_end": 2400.5, "celsius_start": 54.5, "celsius_end": 54.5,
         "steal": 20 / 220, "pressure": 0.5, "memory_pressure": 0.0,
@@ -133,7 +133,7 @@ def test_what_a_machine_does_not_tell_is_null(tmp_path):
     machine = MachineLoad(str(tmp_path), str(tmp_path))
     before = machine.sample()
     after = machine._read(before.at + 1)
-    found = run_facts.run_load(before, after, 0.5, None)
+    found = run_conditions.run_load(before, after, 0.5, None)
     assert set(found.values()) == {None}
 
 
@@ -148,7 +148,7 @@ def test_one_sample_stands_for_runs_of_a_few_milliseconds(tmp_path):
     machine = MachineLoad(str(tmp_path), str(tmp_path))
     machine._last = before = machine._read(time.monotonic() + 60)  # not older than the limit
     assert machine.sample() is before
-    found = run_facts.run_load(before, machine.sample(), 0.5, 0.1)
+    found = run_conditions.run_load(before, machine.sample(), 0.5, 0.1)
     assert (found["pressure"], found["steal"], found["others_ctime"]) == (None, None, None)
     assert (found["runnable"], found["run_delay"]) == (2, 0.1)
 

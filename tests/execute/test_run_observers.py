@@ -10,9 +10,9 @@ import pytest
 
 from zenturio.annotate.counter_events import EVENTS, counter_event, counter_metric
 from zenturio.annotate.model import Metric
-from zenturio.execute import run_observers
+from zenturio.execute import resource_monitors
 from zenturio.execute.local import Local
-from zenturio.execute.run_observers import (
+from zenturio.execute.resource_monitors import (
     SHARED,
     EnergyObserver,
     GpuObserver,
@@ -217,14 +217,14 @@ def test_a_command_that_cannot_be_started_was_not_observed(tmp_path):
 
 
 def test_counters_of_users_see_user_mode_where_the_kernel_is_refused(monkeypatch, tmp_path):
-    opened = run_observers.open_counter
+    opened = resource_monitors.open_counter
 
     def refusing(event, flags=0):
         if not flags:
             raise PermissionError(errno.EACCES, "no")
         return opened(event, flags)
 
-    monkeypatch.setattr(run_observers, "open_counter", refusing)
+    monkeypatch.setattr(resource_monitors, "open_counter", refusing)
     observers = RunObservers({"page_faults": "perf page-faults"}, shared=False, environment={})
     observers.begin()
     subprocess.run(["true"], check=True)

@@ -17,7 +17,7 @@ from zenturio.execute.hosts.connection import (
     check_event,
     valid_facts,
 )
-from zenturio.execute.run_facts import check_run_facts
+from zenturio.execute.run_conditions import check_run_facts
 from zenturio.execute.wire import (
     MalformedError,
     first_of,

@@ -6,7 +6,7 @@ from needs import needs
 from zenturio.execute import local, worker
 from zenturio.execute.experiment_codec import pack_experiment, unpack_outcome
 from zenturio.execute.local import Local
-from zenturio.execute.run_facts import NAMES, thread_limits
+from zenturio.execute.run_conditions import NAMES, thread_limits
 from zenturio.experiment import Step
 from zenturio.system.machine import usable_cores
 from zenturio.testing.executor import PATIENCE, experiment, outcome

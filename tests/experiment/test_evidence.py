@@ -9,8 +9,8 @@ from zenturio.annotate.model import Metric
 from zenturio.errors import SafetyError
 from zenturio.experiment import Evidence, Log, Missing, Recipe
 from zenturio.experiment.identity import _folder_digest, checked_digest
-from zenturio.experiment.inside import OutsideError, open_inside, read_inside
 from zenturio.experiment.metrics import MetricReaderCache, measure
+from zenturio.experiment.safe_file_reading import OutsideError, open_inside, read_inside
 from zenturio.expression import parse
 
 

@@ -16,7 +16,7 @@ from zenturio.errors import InputError, Place
 from zenturio.experiment import Evidence, Log, MetricReader, Missing, Recipe, Series
 from zenturio.experiment.experiment import missing_reasons
 from zenturio.experiment.metrics import CutNumbers, RegexFinder, measure, parse_value, take_value
-from zenturio.experiment.number_texts import LONGEST, clock_hint, describe_text, number_hint
+from zenturio.experiment.number_hints import LONGEST, clock_hint, describe_text, number_hint
 from zenturio.expression import parse
 from zenturio.regular_expressions import SlowPatternError
 from zenturio.space import Space

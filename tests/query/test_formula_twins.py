@@ -28,7 +28,7 @@ from zenturio.query.regression import _likelier_noise, _tries, fit
 from zenturio.query.scaling import _schwarz, _turning_point, _universal, welch_half_width
 from zenturio.query.sensitivity import _percentiles, elementary_effects, variance_shares
 from zenturio.query.statistics import _beta, noise_of
-from zenturio.study.paired import bisect_history
+from zenturio.study.paired import bisect_and_history
 
 SIZES = np.array([1.0, 2, 3, 4, 6, 8, 12, 16])
 
@@ -231,12 +231,12 @@ def test_the_incomplete_beta_function_is_that_of_scipy(x, a, b):
 
 def test_the_evidence_of_a_bisection_is_students():
     at, other = 0.7, -2.3
-    density = scipy.stats.t(bisect_history.FREEDOM, scale=0.5).logpdf
-    said = bisect_history._log_density(at, 0.5) - bisect_history._log_density(other, 0.5)
+    density = scipy.stats.t(bisect_and_history.FREEDOM, scale=0.5).logpdf
+    said = bisect_and_history._log_density(at, 0.5) - bisect_and_history._log_density(other, 0.5)
     assert said == pytest.approx(density(at) - density(other), rel=1e-12)
     sample = np.random.default_rng(15).normal(size=31)
     expected = scipy.stats.median_abs_deviation(sample) * 1.4826
-    assert bisect_history._spread(sample.tolist()) == pytest.approx(expected)
+    assert bisect_and_history._spread(sample.tolist()) == pytest.approx(expected)
 
 
 def test_intervals_of_many_points_agree_with_corrected_tests():

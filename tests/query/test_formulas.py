@@ -175,7 +175,7 @@ FORMULAS = {
             SIMULATED,
         ),
     },
-    "zenturio.study.paired.bisect_history": {
+    "zenturio.study.paired.bisect_and_history": {
         "Bisection": (
             "test_a_search_is_wrong_in_at_most_5_percent_where_the_change_is_small",
             SIMULATED,
@@ -186,7 +186,7 @@ FORMULAS = {
         ),
         "_log_density": ("test_the_evidence_of_a_bisection_is_students", "scipy.stats.t"),
     },
-    "zenturio.study.paired.compared": {
+    "zenturio.study.paired.compare_and_gate": {
         "UntilGated": (
             "test_a_gate_fails_in_at_most_5_percent_where_the_loss_is_what_is_allowed",
             SIMULATED,

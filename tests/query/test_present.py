@@ -7,9 +7,9 @@ import pytest
 from tests.query.conftest import fill
 from zenturio.annotate.scan import scan
 from zenturio.query import results, study_frame
+from zenturio.query.excluded_points import digests_outside
 from zenturio.query.forest import parameter_bins
 from zenturio.query.frames import group_frame
-from zenturio.query.outdated_points import digests_outside
 from zenturio.record import PAIRED, SPACES, Field, StudyDefinition
 from zenturio.show.charts.chart_query import ChartQuery
 from zenturio.show.charts.search_charts import search_points

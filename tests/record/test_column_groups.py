@@ -7,9 +7,9 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from zenturio.record import column_groups, columnar_copy
-from zenturio.record.column_groups import LARGEST, GroupedValues, RowGroups
+from zenturio.record import columnar_copy, columnar_groups
 from zenturio.record.columnar_copy import NotInCopyError
+from zenturio.record.columnar_groups import LARGEST, GroupedValues, RowGroups
 
 
 def drawn(sizes, length, seed=0):
@@ -78,7 +78,7 @@ def test_of_no_rows_and_of_no_columns_there_are_groups_all_the_same():
 
 
 def test_a_column_without_values_makes_no_groups_of_its_own(monkeypatch):
-    monkeypatch.setattr(column_groups, "MOST_CELLS", 0)
+    monkeypatch.setattr(columnar_groups, "MOST_CELLS", 0)
     codes = [np.zeros(5, dtype=np.int64), np.array([1, 0, 1, 0, 1])]
     for _ in range(2):
         groups = RowGroups(codes, [0, 2], 5)
@@ -189,7 +189,7 @@ class CountedReals:
 def small_samples(monkeypatch):
     """A sample is taken of few rows, and parts are small."""
     monkeypatch.setattr(columnar_copy, "ROWS_AT_ONCE", 1000)
-    monkeypatch.setattr(column_groups, "_SAMPLED_ROWS", 60)
+    monkeypatch.setattr(columnar_groups, "_SAMPLED_ROWS", 60)
 
 
 @pytest.mark.parametrize("name", ["means", "sums", "counts", "medians"])

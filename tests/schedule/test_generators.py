@@ -23,7 +23,7 @@ from zenturio.schedule.generators.generator import (
 )
 from zenturio.schedule.generators.papers import simulation_curve
 from zenturio.schedule.model.problem import Problem
-from zenturio.schedule.model.shape import shape_of
+from zenturio.schedule.model.shape_and_runtimes import shape_of
 from zenturio.schedule.model.workflow import Workflow, WorkflowTask
 
 QUICK = settings(deadline=None, max_examples=settings.default.max_examples * 40 // 100)

@@ -10,7 +10,14 @@ import pytest
 
 from zenturio.schedule.algorithm import make
 from zenturio.schedule.generators.generator import instance_of
-from zenturio.schedule.kernels.insertion_search import (
+from zenturio.schedule.kernels.shared_tabu_search import (
+    best_window,
+    decode_shared,
+    move_shared,
+    remove_shared,
+    without_task,
+)
+from zenturio.schedule.kernels.tabu_search import (
     Removal,
     best_insertion,
     critical_path,
@@ -20,19 +27,12 @@ from zenturio.schedule.kernels.insertion_search import (
     sort_sequences,
     time_sequences,
 )
-from zenturio.schedule.kernels.shared_insertion import (
-    best_window,
-    decode_shared,
-    move_shared,
-    remove_shared,
-    without_task,
-)
 from zenturio.schedule.model.plan import Plan, check
 from zenturio.schedule.model.platform import NetworkLink, Platform, PlatformMachine
 from zenturio.schedule.model.problem import Problem
 from zenturio.schedule.model.workflow import Workflow, WorkflowTask
 from zenturio.schedule.static.genetic import decoding_problem_of, start_order
-from zenturio.schedule.static.insertion import InsertionSearch, WindowSearch, search_in_threads
+from zenturio.schedule.static.tabu_search import InsertionSearch, WindowSearch, search_in_threads
 from zenturio.search.kernels.rng import stream
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from schedule.test_online_twins import platforms, streams
 from zenturio.errors import InputError, NotFoundError
-from zenturio.priorities import POLICIES, WaitingWorkflow, priority
+from zenturio.priority_rules import POLICIES, WaitingWorkflow, priority
 from zenturio.schedule.algorithm import describe, make
 from zenturio.schedule.generators.generator import generate
 from zenturio.schedule.generators.papers import Gee, MaxDo

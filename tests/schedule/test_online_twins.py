@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zenturio.priorities import POLICIES
+from zenturio.priority_rules import POLICIES
 from zenturio.schedule.model.plan import check
 from zenturio.schedule.model.platform import NetworkLink, Platform, PlatformMachine
 from zenturio.schedule.model.workflow import Workflow, WorkflowTask

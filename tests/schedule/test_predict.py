@@ -7,7 +7,7 @@ from zenturio.errors import InputError
 from zenturio.query import fit
 from zenturio.schedule.model.platform import Platform, PlatformMachine
 from zenturio.schedule.model.problem import Problem
-from zenturio.schedule.model.shape import (
+from zenturio.schedule.model.shape_and_runtimes import (
     LAPW2_SHARE,
     lapw1_operations,
     predicted_curve,

@@ -6,8 +6,8 @@ import pytest
 import zenturio as zen
 from zenturio.errors import InputError
 from zenturio.search import make
-from zenturio.search.advised_search import AdvisedSearch, rank_correlation
-from zenturio.search.optimization import Optimization
+from zenturio.search.ask_and_tell import Optimization
+from zenturio.search.transfer_learning import AdvisedSearch, rank_correlation
 from zenturio.testing.engines import EngineContract
 
 SPACE = zen.Space(a=range(30), b=range(30), c=range(30))

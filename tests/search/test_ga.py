@@ -13,7 +13,7 @@ import zenturio as zen
 from search import naive_ga
 from zenturio.search import Directions, SearchLoop, SearchProblem, drive, ga
 from zenturio.search.ga import Ga, GaSettings
-from zenturio.search.kernels.evolution import Limits, evolve
+from zenturio.search.kernels.compiled_objectives import Limits, evolve
 from zenturio.search.kernels.genetic_search import Rules, fitness_of
 from zenturio.search.kernels.rng import below, draw, stream, unit
 

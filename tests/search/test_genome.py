@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import zenturio as zen
 from space.random_spaces import spaces
 from zenturio.errors import SpaceError
-from zenturio.search import gene_blocks
+from zenturio.search import gene_encoding
 from zenturio.search.genome import Genome
 
 
@@ -70,12 +70,12 @@ def test_a_parameter_that_others_settle_has_no_gene():
 def test_continuous_sets_are_reached_everywhere():
     space = zen.Space(x=zen.uniform(-1, 3), y=zen.loguniform(1e-3, 10))
     genome = Genome(space)
-    ends = genome.points(np.array([[0, 0], [gene_blocks.FINE, gene_blocks.FINE]]))
+    ends = genome.points(np.array([[0, 0], [gene_encoding.FINE, gene_encoding.FINE]]))
     assert [tuple(point.values()) for point in ends] == [(-1, 1e-3), (3, 10)]
-    middle = genome.points(np.array([[gene_blocks.FINE // 2, gene_blocks.FINE // 2]]))[0]
+    middle = genome.points(np.array([[gene_encoding.FINE // 2, gene_encoding.FINE // 2]]))[0]
     assert middle["x"] == 1
     assert middle["y"] == pytest.approx(0.1)
-    assert genome.row({"x": 1.0, "y": 0.1}) == pytest.approx([gene_blocks.FINE / 2] * 2)
+    assert genome.row({"x": 1.0, "y": 0.1}) == pytest.approx([gene_encoding.FINE / 2] * 2)
 
 
 def test_continuous_sets_that_constraints_bind_are_drawn():
@@ -95,19 +95,19 @@ def test_continuous_sets_that_constraints_bind_have_genes_of_their_own():
     space = space.where("x + y < 1", "x > 0.2 or k == 'a'")
     genome = Genome(space, seed=3)
     assert (genome.names, genome.free) == (("x", "y", "k"), False)
-    wild = np.random.default_rng(2).integers(-2, gene_blocks.FINE + 3, size=(200, 3))
+    wild = np.random.default_rng(2).integers(-2, gene_encoding.FINE + 3, size=(200, 3))
     genes = genome.repair(wild)
     points = genome.points(genes)
     assert all(space.contains(point) for point in points)
     assert np.array_equal(genome.repair(genes), genes)
-    valid = (wild[:, 0] + wild[:, 1] < gene_blocks.FINE * 0.9) & (
-        wild[:, 0] > gene_blocks.FINE * 0.25
+    valid = (wild[:, 0] + wild[:, 1] < gene_encoding.FINE * 0.9) & (
+        wild[:, 0] > gene_encoding.FINE * 0.25
     )
     valid &= (wild[:, :2] >= 0).all(axis=1)
     assert valid.sum() > 20
     assert np.array_equal(genes[valid, :2], wild[valid, :2])
     outside = [
-        p for p, w in zip(points, wild.tolist(), strict=True) if w[0] + w[1] > gene_blocks.FINE
+        p for p, w in zip(points, wild.tolist(), strict=True) if w[0] + w[1] > gene_encoding.FINE
     ]
     assert np.mean([p["x"] + p["y"] for p in outside]) > 0.95  # at the border that was crossed
 
@@ -128,7 +128,7 @@ def test_an_inactive_continuous_parameter_has_no_value():
 
 
 def test_a_part_that_is_too_large_is_drawn(monkeypatch):
-    monkeypatch.setattr(gene_blocks, "MAX_TABLE_GENES", 10)
+    monkeypatch.setattr(gene_encoding, "MAX_TABLE_GENES", 10)
     space = zen.Space(n=zen.span(0, 9), m=zen.span(0, 9)).where("n < m")
     genome = Genome(space)
     assert genome.count is None

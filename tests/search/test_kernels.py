@@ -13,7 +13,7 @@ from numba.core.registry import CPUDispatcher
 
 from search import naive_ga
 from zenturio.search import kernels
-from zenturio.search.kernels import evolution, genetic_search, rng
+from zenturio.search.kernels import compiled_objectives, genetic_search, rng
 
 seeds = st.integers(0, 2**64 - 1)
 lists_of_losses = st.lists(
@@ -212,7 +212,7 @@ def test_inherited(width, one, other, seed):
 @given(st.integers(1, 6), st.integers(1, 4))
 def test_longer(height, width):
     rows = np.arange(height * width, dtype=np.float64).reshape(height, width)
-    found = evolution.longer(rows)
+    found = compiled_objectives.longer(rows)
     assert found.shape == (2 * height, width)
     assert found[:height].tolist() == rows.tolist()
 
@@ -234,6 +234,6 @@ def odd(genes):
 )
 def test_score_all(genes, sign):
     """What is no number, or infinitely good, is worth nothing, whichever way the objective looks."""
-    found = evolution.score_all(odd, sign, np.array(genes, dtype=np.int64).reshape(-1, 2))
+    found = compiled_objectives.score_all(odd, sign, np.array(genes, dtype=np.int64).reshape(-1, 2))
     wanted = [sign * sum(row) if row[0] % 5 > 2 else math.inf for row in genes]
     assert found.tolist() == wanted

@@ -7,7 +7,7 @@ import pytest
 
 import zenturio as zen
 from zenturio.errors import InputError
-from zenturio.search.optimization import Optimization
+from zenturio.search.ask_and_tell import Optimization
 
 SPACE = zen.Space(
     n=range(40), x=zen.uniform(0, 1), kind=["a", "b"],

@@ -10,7 +10,7 @@ import pytest
 
 import zenturio as zen
 from space.naive import Naive
-from zenturio.search.gene_blocks import DiagramGenes
+from zenturio.search.gene_encoding import DiagramGenes
 from zenturio.search.genome import Genome
 from zenturio.space import component, join
 
@@ -128,7 +128,7 @@ def test_genes_of_shares_are_repaired_to_shares():
 def test_a_value_of_an_unsorted_set_is_repaired_to_the_nearest_by_value():
     names = "abcdefgh"
     space = zen.Space(**{name: [40, 0, 30, 10, 20] for name in names})
-    with mock.patch("zenturio.search.gene_blocks.MAX_TABLE_GENES", 0):
+    with mock.patch("zenturio.search.gene_encoding.MAX_TABLE_GENES", 0):
         genome = Genome(space.where("+".join(names) + " == 40"))
     row = genome.row({**dict.fromkeys(names, 0), "a": 40})
     assert row.tolist() == [4, 0, 0, 0, 0, 0, 0]

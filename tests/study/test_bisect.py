@@ -18,7 +18,7 @@ from zenturio.errors import InputError
 from zenturio.experiment.signed_ranks import BlockPlan
 from zenturio.record.open import open_repository
 from zenturio.show.paired_reports import bisect_lines, history_chart, history_table, noise_table
-from zenturio.study.paired.bisect_history import (
+from zenturio.study.paired.bisect_and_history import (
     CONFIRM,
     Bisection,
     CommitVersions,
@@ -30,7 +30,7 @@ from zenturio.study.paired.bisect_history import (
     run_confirmations,
     run_history,
 )
-from zenturio.study.paired.compared import PairedOptions, run_noise
+from zenturio.study.paired.compare_and_gate import PairedOptions, run_noise
 from zenturio.study.paired.paired_study import MeasuredBlocks, PairedResult, present_version
 
 NOISES = {

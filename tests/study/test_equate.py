@@ -16,7 +16,7 @@ from zenturio.show.python_api import Study
 from zenturio.study.equate import equate, undo_equate
 from zenturio.study.overview import find_experiment
 from zenturio.study.recorded_definition import define_study, open_version
-from zenturio.study.recorded_experiments import UnfilledError, files_of
+from zenturio.study.reprocess_experiments import UnfilledError, files_of
 from zenturio.testing.experiments import outcome
 
 HEAD = """\

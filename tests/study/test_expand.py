@@ -9,9 +9,9 @@ from zenturio.annotate.file_selection import IGNORE
 from zenturio.annotate.scan import scan
 from zenturio.errors import ConflictError, Interrupted, PlaceError
 from zenturio.experiment import ExperimentGenerator
-from zenturio.study import experiment_folders
+from zenturio.study import experiment_export
 from zenturio.study.driver.experiment_source import select_points
-from zenturio.study.experiment_folders import DRAFT, MANIFEST, expand
+from zenturio.study.experiment_export import DRAFT, MANIFEST, expand
 
 PROGRAM = """\
 #ZEN$ SUBSTITUTE NN = { 1, 2 } AS n
@@ -135,7 +135,7 @@ def test_a_disk_that_is_full_is_told(application, tmp_path, monkeypatch, number,
     def write(_experiment, _out):
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(experiment_folders, "_write", write)
+    monkeypatch.setattr(experiment_export, "_write", write)
     with pytest.raises(PlaceError, match=f": {os.strerror(number)}") as caught:
         written(application, tmp_path / "out")
     assert caught.value.diagnostics[0].hint.startswith(hint)

@@ -11,10 +11,10 @@ from zenturio.experiment import ExperimentGenerator
 from zenturio.experiment.experiment import Log, Missing, Outcome, Series
 from zenturio.record import DriverProcess, StudyDefinition
 from zenturio.record.open import open_repository
-from zenturio.study import recorded_experiments
+from zenturio.study import reprocess_experiments
 from zenturio.study.overview import opened_repository
 from zenturio.study.recorded_definition import DIGESTS, define_study
-from zenturio.study.recorded_experiments import MeasuredOutcomes
+from zenturio.study.reprocess_experiments import MeasuredOutcomes
 from zenturio.study.stages.stage_graph import built_on, stages_of
 from zenturio.testing.experiments import outcome
 
@@ -31,23 +31,23 @@ def test_an_error_in_the_middle_changes_nothing_and_a_second_call_does_it_all(
         SMALL.replace("#ZEN$ OBJ", '#ZEN$ METRIC w FROM stdout REGEX "(t\\w+)"\n#ZEN$ OBJ')
     )
     monkeypatch.chdir(tmp_path)
-    outcomes, count = recorded_experiments._Again.outcomes, iter(range(100))
+    outcomes, count = reprocess_experiments._Again.outcomes, iter(range(100))
 
     def failing(*arguments):
         if next(count) == 4:
             raise MemoryError
         return outcomes(*arguments)
 
-    monkeypatch.setattr(recorded_experiments, "BATCH", 2)
+    monkeypatch.setattr(reprocess_experiments, "BATCH", 2)
     with opened_repository(None) as repository:
         before = repository.definition("small"), list(repository.records("small"))
-        monkeypatch.setattr(recorded_experiments._Again, "outcomes", failing)
+        monkeypatch.setattr(reprocess_experiments._Again, "outcomes", failing)
         with pytest.raises(MemoryError):
-            recorded_experiments.extract(repository, "small")
+            reprocess_experiments.extract(repository, "small")
         assert (repository.definition("small"), list(repository.records("small"))) == before
         monkeypatch.undo()
         monkeypatch.chdir(tmp_path)
-        done = recorded_experiments.extract(repository, "small")
+        done = reprocess_experiments.extract(repository, "small")
         assert (done.experiments, done.metrics, done.missing) == (7, ("w",), 0)
         assert {r.outcome.metrics["w"] for r in repository.records("small")} == {"total"}
 
@@ -138,7 +138,7 @@ def test_a_metric_that_is_added_is_measured_and_the_others_stay(measured):
     before = states(repository)
     program.write_text(PROGRAM + '#ZEN$ METRIC c FROM stderr REGEX "c=(\\d+)"\n')
     counts = []
-    result = recorded_experiments.extract(repository, "p", [str(program)], counts.append)
+    result = reprocess_experiments.extract(repository, "p", [str(program)], counts.append)
     assert (result.study, result.experiments, result.metrics, result.gone) == ("p", 4, ("c",), ())
     assert (result.missing, result.failed, result.mended, result.changes) == (0, 0, 0, ())
     assert counts == [4]
@@ -150,16 +150,16 @@ def test_a_metric_that_is_lacking_fails_experiments_and_one_that_is_there_mends_
     repository, program = measured
     before = states(repository)
     program.write_text(PROGRAM.replace('"b=(', '"z=('))
-    preview = recorded_experiments.extract(repository, "p", [str(program)], really=False)
+    preview = reprocess_experiments.extract(repository, "p", [str(program)], really=False)
     assert (preview.missing, preview.failed, preview.mended) == (4, 2, 0)
     assert states(repository) == before
-    assert recorded_experiments.extract(repository, "p", [str(program)]) == preview
+    assert reprocess_experiments.extract(repository, "p", [str(program)]) == preview
     assert [(s, cause) for s, cause, _ in states(repository)] == [
         ("failed", "metric missing: a, b"), ("failed", "metric missing: b"),
         ("failed", "metric missing: b"), ("failed", "exit 3"),
     ]  # fmt: skip
     program.write_text(PROGRAM.replace('"a=(\\d+)"', '"[ab]=(\\d+)"'))
-    mended = recorded_experiments.extract(repository, "p", [str(program)])
+    mended = reprocess_experiments.extract(repository, "p", [str(program)])
     assert (mended.missing, mended.failed, mended.mended) == (0, 0, 3)
     assert [s for s, _, _ in states(repository)] == ["ok", "ok", "ok", "failed"]
 
@@ -168,7 +168,7 @@ def test_a_metric_that_the_files_ask_for_no_more_keeps_its_values(measured):
     repository, program = measured
     lines = PROGRAM.splitlines(keepends=True)
     program.write_text("".join(lines[:-1]) + "#ZEN$ METRIC twice := a * 2\n")
-    result = recorded_experiments.extract(repository, "p", [str(program)])
+    result = reprocess_experiments.extract(repository, "p", [str(program)])
     assert (result.gone, result.metrics) == (("b",), ("twice",))
     assert [m["b"] for _, _, m in states(repository)] == [7] * 4
     assert [m["twice"] for _, _, m in states(repository)][1:] == [2, 4, 6]
@@ -182,7 +182,7 @@ def test_a_study_of_former_digests_stays_one(measured):
     repository.open("p", replace(definition, notes=notes))
     assert DIGESTS not in repository.definition("p").notes
     program.write_text(PROGRAM + '#ZEN$ METRIC c FROM stderr REGEX "c=(\\d+)"\n')
-    assert recorded_experiments.extract(repository, "p", [str(program)]).metrics == ("c",)
+    assert reprocess_experiments.extract(repository, "p", [str(program)]).metrics == ("c",)
     assert DIGESTS not in repository.definition("p").notes
 
 
@@ -190,7 +190,7 @@ def test_a_program_that_changed_otherwise_is_told(measured):
     repository, program = measured
     sources = repository.definition("p").sources
     program.write_text(PROGRAM + "echo more\n")
-    (change,) = recorded_experiments.extract(repository, "p", [str(program)]).changes
+    (change,) = reprocess_experiments.extract(repository, "p", [str(program)]).changes
     assert "p.sh" in change
     assert repository.definition("p").sources == sources
 
@@ -209,7 +209,7 @@ def test_a_program_that_waits_for_a_stage_has_not_changed(tmp_path, monkeypatch)
         repository.open("solve", define_study(application, 2, parts))
 
         def changes():
-            return recorded_experiments.extract(repository, "solve", really=False).changes
+            return reprocess_experiments.extract(repository, "solve", really=False).changes
 
         assert changes() == ()
         (tmp_path / "mesh.sh").write_text('#ZEN$ PARAM n = { 1, 2 }\n#ZEN$ RUN "date"\n')
@@ -222,7 +222,7 @@ def test_files_that_nobody_named_are_asked_for(measured):
     repository, _ = measured
     repository.open("bare", StudyDefinition((), ()))
     with pytest.raises(InputError, match="study bare has no annotated files") as caught:
-        recorded_experiments.extract(repository, "bare")
+        reprocess_experiments.extract(repository, "bare")
     assert caught.value.diagnostics[0].hint == "name them: zen extract STUDY PATH"
 
 

@@ -13,7 +13,7 @@ from zenturio.record.open import open_repository
 from zenturio.record.redaction import redact
 from zenturio.record.secret_masking import Secret
 from zenturio.study.recorded_definition import define_study
-from zenturio.study.recorded_experiments import IdentityCheck, check_identity
+from zenturio.study.reprocess_experiments import IdentityCheck, check_identity
 from zenturio.testing.experiments import outcome
 
 PROGRAM = """\

@@ -18,7 +18,7 @@ from zenturio.study.driver.experiment_source import select_points
 from zenturio.study.driver.study_driver import DriverSettings
 from zenturio.study.local_run import plan_locally, run_locally
 from zenturio.study.overview import study_status
-from zenturio.study.recorded_experiments import extract
+from zenturio.study.reprocess_experiments import extract
 from zenturio.study.study_request import PlaceOptions
 
 PROGRAM = """\

@@ -18,8 +18,8 @@ from zenturio.query import compare_studies
 from zenturio.record import StudyDefinition
 from zenturio.record.open import open_repository
 from zenturio.study.local_run import run_request
-from zenturio.study.paired import compared, paired_study
-from zenturio.study.paired.compared import (
+from zenturio.study.paired import compare_and_gate, paired_study
+from zenturio.study.paired.compare_and_gate import (
     PairedOptions,
     UntilCompared,
     UntilGated,
@@ -349,7 +349,7 @@ def test_each_command_measures_anew_in_a_round_of_its_own(project, repository):
 def test_a_comparison_that_was_killed_goes_on_in_its_round(project, repository, monkeypatch):
     chosen = options(limit=1)
     versions = compared_versions(repository, ["timed.py", "timed.py"], (), chosen)
-    read, calls = compared.PairedStudy._read, []
+    read, calls = compare_and_gate.PairedStudy._read, []
 
     class Killed(BaseException):
         pass
@@ -360,10 +360,10 @@ def test_a_comparison_that_was_killed_goes_on_in_its_round(project, repository, 
             raise Killed
         return read(study, experiment, outcome)
 
-    monkeypatch.setattr(compared.PairedStudy, "_read", killed_later)
+    monkeypatch.setattr(compare_and_gate.PairedStudy, "_read", killed_later)
     with pytest.raises(Killed):
         run_comparison(repository, versions, chosen, 0.02)
-    monkeypatch.setattr(compared.PairedStudy, "_read", read)
+    monkeypatch.setattr(compare_and_gate.PairedStudy, "_read", read)
     ran = len(list(repository.records("timed-compare")))
     assert ran >= 6
     result = run_comparison(repository, versions, chosen, 0.02)
@@ -391,8 +391,8 @@ def test_a_gate_of_a_slower_commit_says_worse(project, repository):
     git(project, "commit", "-m", "begin")
     edit(project, 1.5)
     chosen = options(limit=1)
-    present = compared.named_version(repository, "timed.py")
-    baseline = compared.baseline_version(repository, "main", present)
+    present = compare_and_gate.named_version(repository, "timed.py")
+    baseline = compare_and_gate.baseline_version(repository, "main", present)
     gated = run_gate(repository, (baseline, present), chosen, 0.05)
     assert [point.state for point in gated.points] == ["worse"]
 

@@ -10,7 +10,7 @@ from zenturio.experiment import ExperimentGenerator
 from zenturio.record import DriverProcess
 from zenturio.record.open import open_repository
 from zenturio.study.recorded_definition import define_study
-from zenturio.study.recorded_experiments import UnfilledError, files_of
+from zenturio.study.reprocess_experiments import UnfilledError, files_of
 from zenturio.testing.experiments import outcome
 
 STUDIES = {

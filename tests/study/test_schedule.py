@@ -17,15 +17,15 @@ from zenturio.schedule.model.problem import Problem
 from zenturio.schedule.model.workflow import Workflow, WorkflowTask
 from zenturio.schedule.static.list_scheduling import plan_as_assigned
 from zenturio.search import parse_budget
-from zenturio.study.annotated_workflow import (
+from zenturio.study.driver.experiment_source import select_points
+from zenturio.study.driver.search_source import SearchSpec
+from zenturio.study.driver.study_session import StudySession
+from zenturio.study.workflow_to_study import (
     abstract_workflow,
     annotate,
     annotate_as_stages,
     ranged,
 )
-from zenturio.study.driver.experiment_source import select_points
-from zenturio.study.driver.search_source import SearchSpec
-from zenturio.study.driver.study_session import StudySession
 
 FORK = Workflow.of(
     "fork",

@@ -28,7 +28,6 @@ from zenturio.experiment import ExperimentGenerator
 from zenturio.record import DriverProcess, maintenance
 from zenturio.record.open import open_repository
 from zenturio.schedule.model.workflow import Workflow, WorkflowTask
-from zenturio.study.annotated_workflow import annotate_as_stages
 from zenturio.study.driver.stop_requests import CancelRequests
 from zenturio.study.recorded_definition import define_study
 from zenturio.study.service.service_status import LOCK, is_served, locked_alone, locked_repository
@@ -36,6 +35,7 @@ from zenturio.study.service.slot_policy import POLICIES, UserShare
 from zenturio.study.service.study_service import PREPARING, StudyService
 from zenturio.study.service.submission_client import cancel_submission, submissions_of, submit_study
 from zenturio.study.study_request import StudyRequest
+from zenturio.study.workflow_to_study import annotate_as_stages
 from zenturio.testing.executor import until
 
 STUDY = """\

@@ -4,8 +4,8 @@ import pytest
 
 from zenturio.errors import InputError
 from zenturio.search import EngineDescription, Setting
-from zenturio.study.tuning import tuning_target
-from zenturio.study.tuning.tuning_target import read_ranges
+from zenturio.study.tuning import tuning_scenario
+from zenturio.study.tuning.tuning_scenario import read_ranges
 
 SETTINGS = {
     "choice": (Setting("choice", "str", "a", "", choices=("a", "b")), "a, b"),
@@ -84,7 +84,7 @@ def test_all_mistakes_are_told_at_once_and_the_most_values_are_allowed(monkeypat
     assert len(refused.value.diagnostics) == 2
     with pytest.raises(InputError, match="has no settings"):
         read_ranges(engine(), ["free=1"])
-    monkeypatch.setattr(tuning_target, "MOST", 3)
+    monkeypatch.setattr(tuning_scenario, "MOST", 3)
     assert read_ranges(engine(SETTINGS["free"][0]), ["free={1:3}"]).given
     with pytest.raises(InputError, match="free has 4 values"):
         read_ranges(engine(SETTINGS["free"][0]), ["free={1:4}"])

@@ -22,15 +22,15 @@ from zenturio.search import Setting, describe, names
 from zenturio.show.python_api import Study, TuningResult
 from zenturio.space import Space
 from zenturio.study.study_request import PlaceOptions
-from zenturio.study.tuning import tuning_target
-from zenturio.study.tuning.tournament import ThreadedTrials
-from zenturio.study.tuning.tune import Tuning, _best_known, _is_exact, run_trial, tune
-from zenturio.study.tuning.tuning_target import (
+from zenturio.study.tuning import tuning_scenario
+from zenturio.study.tuning.tune_engine import Tuning, _best_known, _is_exact, run_trial, tune
+from zenturio.study.tuning.tuning_scenario import (
     TunedFunction,
     TunedProgram,
     read_ranges,
     read_target,
 )
+from zenturio.study.tuning.tuning_trials import ThreadedTrials
 from zenturio.testing.executor import PATIENCE, until
 
 SPACE = Space(x=range(-20, 21), y=range(-20, 21))
@@ -460,7 +460,7 @@ def test_a_setting_without_a_default_is_tried_at_usual_values_within_its_limits(
     type_, low, high, tried
 ):
     setting = Setting("size", type_, None, "", low, high)
-    assert tuning_target._few(setting) == f"auto, {tried}"
+    assert tuning_scenario._few(setting) == f"auto, {tried}"
 
 
 def test_sets_are_written_as_in_directives():
@@ -545,12 +545,12 @@ def test_another_text_of_the_objective_is_another_program(project, repository):
 
 
 def test_settings_from_python_are_texts_or_sets():
-    texts = tuning_target._setting_texts(
+    texts = tuning_scenario._setting_texts(
         {"a": "1:5", "b": [1, True, None], "c": range(2), "d": 0.5, "e": None, "f": ()}
     )
     assert texts == {
-        "a": "1:5", "b": f"{{ 1, true, {tuning_target.AUTO} }}", "c": "{ 0, 1 }", "d": "0.5",
-        "e": tuning_target.AUTO, "f": "{  }",
+        "a": "1:5", "b": f"{{ 1, true, {tuning_scenario.AUTO} }}", "c": "{ 0, 1 }", "d": "0.5",
+        "e": tuning_scenario.AUTO, "f": "{  }",
     }  # fmt: skip
 
 
@@ -582,9 +582,9 @@ def test_one_search_alone_is_told_as_a_tuning_tells_it(repository, project):
     ],
 )
 def test_settings_are_cut_at_commas_outside_of_braces_and_quotes(written, pairs):
-    assert tuning_target._pairs(written) == pairs
+    assert tuning_scenario._pairs(written) == pairs
     with pytest.raises(InputError, match="names a twice"):
-        tuning_target._pairs([*written, "a=9"])
+        tuning_scenario._pairs([*written, "a=9"])
 
 
 def test_a_search_depends_on_the_whole_space_however_large_it_is():
@@ -609,7 +609,7 @@ def test_a_function_without_a_file_is_known_by_its_name():
 
 def test_a_text_without_choices_is_tried_as_it_is():
     setting = Setting("name", "str", "usual", "")
-    assert tuning_target._few(setting) == "usual"
+    assert tuning_scenario._few(setting) == "usual"
 
 
 def test_a_function_runs_in_this_process_only(repository):
@@ -623,7 +623,7 @@ def test_a_program_is_not_tuned_on_several_kinds_of_machine(repository, project,
     (project / "hill.py").write_text(PROGRAM)
     kinds = frozenset({MachineKind("old", 4), MachineKind("new", 8)})
     both = nullcontext(SimpleNamespace(machines=kinds))
-    monkeypatch.setattr("zenturio.study.tuning.tune.open_place", lambda *_, **__: both)
+    monkeypatch.setattr("zenturio.study.tuning.tune_engine.open_place", lambda *_, **__: both)
     target = read_target("hill.py", "MAXIMIZE wtime", repository)
     tuning = Tuning(target, "ga", read_ranges(describe("ga"), ["population=4"]), 1, "8")
     with pytest.raises(InputError, match="has 2 kinds of machine"):

@@ -4,7 +4,7 @@ import pytest
 
 from zenturio.search import Budget, Directions
 from zenturio.space import Space
-from zenturio.study.tuning.tournament import OPENING, TuningTask
+from zenturio.study.tuning.tuning_trials import OPENING, TuningTask
 
 NAN = float("nan")
 

@@ -14,9 +14,8 @@ from pathlib import Path
 from time import time_ns
 
 from zenturio.annotate.dialects.dialect import to_the_letter
-from zenturio.annotate.dialects.table import UNKNOWN
+from zenturio.annotate.dialects.dialect_registry import UNKNOWN
 from zenturio.annotate.file_selection import IGNORE
-from zenturio.annotate.hole_search import ASSIGNMENT, Filler, Replacement, occurrences, replacements
 from zenturio.annotate.model import MEASURED, Annotated, Application, Assignment, Command, Hole
 from zenturio.annotate.parameters import (
     constraints,
@@ -32,6 +31,13 @@ from zenturio.annotate.patterns import GitIgnore, IgnoreRule, check_pattern
 from zenturio.annotate.region_probes import unguarded
 from zenturio.annotate.settings_values import SETTINGS, refused_settings, settings_values
 from zenturio.annotate.source import Spans, without_end
+from zenturio.annotate.substitution import (
+    ASSIGNMENT,
+    Filler,
+    Replacement,
+    occurrences,
+    replacements,
+)
 from zenturio.errors import Diagnostic, InputError, Passage, Place
 from zenturio.expression.syntax_tree import Name
 from zenturio.quantities import amount

@@ -24,7 +24,7 @@ from zenturio.annotate.dialects import Dialect
 from zenturio.annotate.model import Annotated, MeasuredRegion, Probe
 from zenturio.annotate.source import without_end
 from zenturio.errors import Diagnostic, Place
-from zenturio.system.capabilities import SHELL_CLOCKS
+from zenturio.system.platform_detection import SHELL_CLOCKS
 
 _MEANING = 2
 """Another number where probes measure something else: then results are measured anew."""

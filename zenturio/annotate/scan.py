@@ -18,7 +18,6 @@ from zenturio.annotate.counter_events import counter_event, counter_metric
 from zenturio.annotate.dialects import UNKNOWN
 from zenturio.annotate.file_selection import find_files
 from zenturio.annotate.grammar import FEWEST_REPEATS, KEYWORDS, read
-from zenturio.annotate.hole_search import diagnostics as absent_targets
 from zenturio.annotate.model import (
     MEASURED,
     After,
@@ -60,6 +59,7 @@ from zenturio.annotate.parameters import (
 from zenturio.annotate.region_probes import metric_names, unprobed
 from zenturio.annotate.set_reader import file_names
 from zenturio.annotate.source import FileDigests
+from zenturio.annotate.substitution import diagnostics as absent_targets
 from zenturio.annotate.targets import DocumentReader, ParsedFile, Targets, open_copied, used_path
 from zenturio.errors import (
     AnnotationError,

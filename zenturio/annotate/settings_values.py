@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from zenturio.annotate.dialects.table import UNKNOWN
+from zenturio.annotate.dialects.dialect_registry import UNKNOWN
 from zenturio.annotate.model import Annotated, Application, Assignment
 from zenturio.annotate.parameters import listed_texts, warning
 from zenturio.annotate.source import without_end

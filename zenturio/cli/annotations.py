@@ -14,8 +14,8 @@ from zenturio.cli import output, safe_streams, spaces
 from zenturio.cli.options import Json, Limit, Overrides, Paths, Sample, Trust
 
 if TYPE_CHECKING:
-    from zenturio.annotate.hole_search import Replacement
     from zenturio.annotate.model import Application
+    from zenturio.annotate.substitution import Replacement
     from zenturio.errors import Diagnostic
     from zenturio.study.used_files import Trace
 
@@ -189,7 +189,7 @@ def expand(
     """
     from zenturio.annotate.scan import scan
     from zenturio.study.driver.experiment_source import select_points
-    from zenturio.study.experiment_folders import expand
+    from zenturio.study.experiment_export import expand
 
     application = scan(paths, overrides=param or [])
     points = select_points(application.space, limit=limit, sample=sample, seed=seed, index=index)
@@ -258,7 +258,7 @@ SHOWN_REPLACEMENTS = 1000
 
 def print_replacements(application: Application, *, in_colour: bool) -> None:
     """Print each occurrence, marked within its line."""
-    from zenturio.annotate.hole_search import replacements
+    from zenturio.annotate.substitution import replacements
 
     count = 0
     for count, replacement in enumerate(replacements(application.files), 1):
@@ -272,7 +272,7 @@ def print_replacements(application: Application, *, in_colour: bool) -> None:
 
 def replacement_facts(application: Application) -> list[dict[str, Any]]:
     """Return the occurrences as plain values."""
-    from zenturio.annotate.hole_search import replacements
+    from zenturio.annotate.substitution import replacements
 
     return [
         {
@@ -289,7 +289,7 @@ def replacement_facts(application: Application) -> list[dict[str, Any]]:
 
 
 def _print(replacement: Replacement, *, in_colour: bool) -> None:
-    from zenturio.annotate.hole_search import ASSIGNMENT
+    from zenturio.annotate.substitution import ASSIGNMENT
     from zenturio.errors import Diagnostic
 
     context = (

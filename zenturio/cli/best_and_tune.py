@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from zenturio.query.sensitivity import Sensitivity
     from zenturio.show.python_api import TuningResult
     from zenturio.study.best_points import ScoredPoint
-    from zenturio.study.tuning.tune import Tuning, TuningPlan
+    from zenturio.study.tuning.tune_engine import Tuning, TuningPlan
 
 
 def add_to(app: typer.Typer) -> None:
@@ -95,7 +95,7 @@ def best(
     """
     from zenturio.experiment.aggregates import LEAST_FOR_MEDIAN_INTERVAL
     from zenturio.query.aggregates import check_aggregate, exact_aggregate
-    from zenturio.query.outdated_points import digests_outside, left_out_notes
+    from zenturio.query.excluded_points import digests_outside, left_out_notes
     from zenturio.query.result_table import display_rows
     from zenturio.query.statistics import student
     from zenturio.query.study_table import numbers_where
@@ -204,8 +204,8 @@ def explain(
     from zenturio.record.entities import RowChoice, read_round
     from zenturio.show.renderers.terminal import render_text
     from zenturio.show.report_store import save
-    from zenturio.show.study_explanation import explain as explain_study
-    from zenturio.show.study_explanation import explanation_chart
+    from zenturio.show.study_insights import explain as explain_study
+    from zenturio.show.study_insights import explanation_chart
     from zenturio.study.overview import opened_repository
 
     with opened_repository(db) as repository:
@@ -467,9 +467,9 @@ def tune(
     from zenturio.search import describe
     from zenturio.show.python_api import Study, TuningResult
     from zenturio.study.study_request import PlaceOptions, choose_any_machine, choose_place
-    from zenturio.study.tuning.tune import Tuning
-    from zenturio.study.tuning.tune import tune as run_tuning
-    from zenturio.study.tuning.tuning_target import read_ranges, read_target
+    from zenturio.study.tuning.tune_engine import Tuning
+    from zenturio.study.tuning.tune_engine import tune as run_tuning
+    from zenturio.study.tuning.tuning_scenario import read_ranges, read_target
 
     safe_streams.outlive_readers()
 
@@ -509,7 +509,7 @@ def _once(tuning: "Tuning", repository: Any, place_options: Any, *, go_on: bool)
     import os
 
     from zenturio.experiment.metrics import METRICS
-    from zenturio.study.tuning.tune import run_trial
+    from zenturio.study.tuning.tune_engine import run_trial
 
     facts = run_trial(tuning, repository, place_options, go_on=go_on)
     output.facts(facts)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from zenturio.cli.run import ProgressLine
     from zenturio.record import Repository
     from zenturio.study.driver.progress import RunSummary
-    from zenturio.study.paired.compared import PairedOptions
+    from zenturio.study.paired.compare_and_gate import PairedOptions
     from zenturio.study.paired.paired_study import PairedResult
 
 Blocks = Annotated[
@@ -235,7 +235,7 @@ def gate(
     """
     from zenturio.errors import InputError, did_you_mean
     from zenturio.show.paired_reports import GateReport, check_format, render
-    from zenturio.study.paired.compared import gated_versions, run_gate
+    from zenturio.study.paired.compare_and_gate import gated_versions, run_gate
 
     if unclear not in ("ok", "fail"):
         raise InputError(f"--unclear {unclear}", hint=did_you_mean(unclear, ("ok", "fail")))
@@ -306,7 +306,7 @@ def _paired_options(
     *,
     settle: bool = False,
 ) -> "PairedOptions":
-    from zenturio.study.paired.compared import PairedOptions, read_blocks, read_time
+    from zenturio.study.paired.compare_and_gate import PairedOptions, read_blocks, read_time
 
     return PairedOptions(
         metric or "",
@@ -332,7 +332,7 @@ def _run_comparison(
     names: list[str], commits: list[str], how: "PairedOptions", margin: float, db: str | None
 ) -> tuple[str, str]:
     """Run two versions and return the study that holds them, and the metric."""
-    from zenturio.study.paired.compared import compared_versions, run_comparison
+    from zenturio.study.paired.compare_and_gate import compared_versions, run_comparison
 
     with _running(db) as (repository, live):
         versions = compared_versions(repository, names, commits, how)
@@ -369,7 +369,7 @@ def noise(
     Examples: zen noise matmul; zen noise matmul.c --metric ctime --limit 3
     """
     from zenturio.show.paired_reports import noise_table
-    from zenturio.study.paired.compared import run_noise
+    from zenturio.study.paired.compare_and_gate import run_noise
 
     how = _paired_options("noise", metric, param, limit, f"{repeat}", "", warmup, json)
     with _running(db) as (repository, live):
@@ -405,7 +405,7 @@ def bisect(
     ctime --limit 1
     """
     from zenturio.show.paired_reports import bisect_facts, bisect_lines
-    from zenturio.study.paired.bisect_history import run_bisect
+    from zenturio.study.paired.bisect_and_history import run_bisect
 
     how = _paired_options("bisect", metric, param, limit, "8:50", budget, True, json)
     with _running(db) as (repository, live):
@@ -478,7 +478,7 @@ def history(
     """
     from zenturio.show.paired_reports import HistoryReport, confirm_changes
     from zenturio.show.report_store import save
-    from zenturio.study.paired.bisect_history import run_history
+    from zenturio.study.paired.bisect_and_history import run_history
 
     how = _paired_options("history", metric, param, limit, f"{repeat}", "", True, json)
     with _running(db) as (repository, live):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import typer
 
-from zenturio.cli import command_log, safe_streams
+from zenturio.cli import logging_options, safe_streams
 from zenturio.cli.verbs import Verbs
 from zenturio.errors import Diagnostic, ZenError
 
@@ -40,14 +40,14 @@ def _options(
         False, "--version", callback=_version, is_eager=True, help="Print the version and exit."
     ),
     verbose: int = typer.Option(
-        0, "--verbose", "-v", count=True, show_default=False, help=command_log.VERBOSE_HELP
+        0, "--verbose", "-v", count=True, show_default=False, help=logging_options.VERBOSE_HELP
     ),
     log_file: Path | None = typer.Option(
-        None, "--log-file", metavar="FILE", help=command_log.FILE_HELP
+        None, "--log-file", metavar="FILE", help=logging_options.FILE_HELP
     ),
 ) -> None:
-    command_log.set_verbosity(verbose)
-    command_log.set_file(log_file)
+    logging_options.set_verbosity(verbose)
+    logging_options.set_file(log_file)
 
 
 def main() -> None:
@@ -60,7 +60,7 @@ def main() -> None:
     safe_streams.guard()
     code: int | None
     try:
-        command_log.begin(sys.argv[1:])
+        logging_options.begin(sys.argv[1:])
         with _work_shown():
             try:
                 app()
@@ -76,7 +76,7 @@ def main() -> None:
             _log.info("unforeseen error", exc_info=True)
             typer.echo("this is a fault of zenturio: please attach `zen bugreport`", err=True)
             raise
-    command_log.end(code)
+    logging_options.end(code)
     safe_streams.note_redirected_files()
     # The interpreter looks for cycles among all that is loaded once more before it exits: a tenth
     # of the time of a short command, for memory that the system takes back anyway.

@@ -59,7 +59,7 @@ def check(
     from zenturio.log_setup import work_progress
     from zenturio.record import maintenance
     from zenturio.study.overview import opened_repository
-    from zenturio.study.recorded_experiments import check_identity
+    from zenturio.study.reprocess_experiments import check_identity
 
     step = partial(work_progress.get(), "checking")
     damage = maintenance.check_repository(db, contents=artifacts, step=step)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from zenturio.query import Model, ResultTable
     from zenturio.query.formula_shapes import Kind
-    from zenturio.study.recorded_experiments import Extraction
+    from zenturio.study.reprocess_experiments import Extraction
 
 
 Study = Annotated[str, typer.Argument(help="Name of the study; see zen list.")]
@@ -297,8 +297,8 @@ def fit(
     from zenturio.query import fit as fit_one
     from zenturio.query import fit_each, fits, study_frame
     from zenturio.query.aggregates import Origins
+    from zenturio.query.excluded_points import left_out_notes
     from zenturio.query.fit_certainty import chance_of_constant
-    from zenturio.query.outdated_points import left_out_notes
     from zenturio.query.regression import mixed_parameters, used_rows
     from zenturio.record.entities import SEED_KIND, RowChoice, read_round
     from zenturio.study.overview import opened_repository
@@ -380,7 +380,7 @@ def extract(
     from dataclasses import asdict
 
     from zenturio.study.overview import opened_repository, result_count
-    from zenturio.study.recorded_experiments import extract as extract_metrics
+    from zenturio.study.reprocess_experiments import extract as extract_metrics
 
     with (
         opened_repository(db) as repository,

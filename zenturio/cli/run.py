@@ -301,7 +301,7 @@ def _with_what_is_left(summary: RunSummary, db: str | None) -> RunSummary:
         return summary
     from dataclasses import replace
 
-    from zenturio.cli.inspect import MOST_COUNTED, with_beside
+    from zenturio.cli.status_and_logs import MOST_COUNTED, with_beside
     from zenturio.study.overview import study_status
 
     (status,) = with_beside(db, [study_status(db, summary.study)], MOST_COUNTED)
@@ -330,7 +330,7 @@ def _best_of_points(summary: RunSummary, db: str | None) -> str:
     where several kinds of machine have results, of which this run may not use all.
     """
     from zenturio.cli import output
-    from zenturio.query.outdated_points import digests_outside
+    from zenturio.query.excluded_points import digests_outside
     from zenturio.study.best_points import best
     from zenturio.study.overview import opened_repository
 

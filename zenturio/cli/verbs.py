@@ -21,7 +21,7 @@ from typer.core import TyperGroup
 from typer.main import get_group
 
 from zenturio import plugins
-from zenturio.cli.command_log import options_behind_a_verb
+from zenturio.cli.logging_options import options_behind_a_verb
 from zenturio.errors import PluginError
 
 GROUP = "applications"
@@ -42,11 +42,11 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "extract": ("results", "Extract metrics again from kept output; run nothing."),
     },
     "Query": {
-        "list": ("inspect", "List the studies of the project."),
-        "status": ("inspect", "Show the progress, failures and drivers of studies."),
-        "show": ("inspect", "Show an experiment: parameters, metrics, attempts."),
-        "logs": ("inspect", "Print the output of an experiment, byte for byte."),
-        "diff": ("inspect", "Compare two experiments: parameters, metrics, files."),
+        "list": ("status_and_logs", "List the studies of the project."),
+        "status": ("status_and_logs", "Show the progress, failures and drivers of studies."),
+        "show": ("status_and_logs", "Show an experiment: parameters, metrics, attempts."),
+        "logs": ("status_and_logs", "Print the output of an experiment, byte for byte."),
+        "diff": ("status_and_logs", "Compare two experiments: parameters, metrics, files."),
         "results": ("results", "Show the results of a study: filter, group, sort, export."),
         "sql": ("results", "Query the database with read-only SQL."),
         "fit": ("results", "Fit formulas to a metric and select the best."),

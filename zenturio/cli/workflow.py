@@ -198,8 +198,8 @@ def annotate(
     from zenturio.errors import InputError
     from zenturio.schedule.formats.files import read_platform
     from zenturio.schedule.generators.generator import instance_of
-    from zenturio.study.annotated_workflow import annotate as write
-    from zenturio.study.annotated_workflow import annotate_as_stages
+    from zenturio.study.workflow_to_study import annotate as write
+    from zenturio.study.workflow_to_study import annotate_as_stages
 
     instance = instance_of(source)
     if command:
@@ -296,7 +296,7 @@ def _tell(out: Path, flow: "Workflow", losses: tuple[str, ...], json: bool) -> N
 def _facts(flow: "Workflow", platform: "Platform | None") -> dict[str, Any]:
     from dataclasses import asdict
 
-    from zenturio.schedule.model.shape import shape_of
+    from zenturio.schedule.model.shape_and_runtimes import shape_of
 
     shape = shape_of(flow)
     facts: dict[str, Any] = {**asdict(shape), "parallelism": shape.parallelism}
@@ -312,7 +312,7 @@ def _facts(flow: "Workflow", platform: "Platform | None") -> dict[str, Any]:
 
 
 def _show(flow: "Workflow", platform: "Platform | None") -> None:
-    from zenturio.schedule.model.shape import shape_of
+    from zenturio.schedule.model.shape_and_runtimes import shape_of
 
     shape = shape_of(flow)
     transfers_text = f", {shape.transfers:,} of them transfers" if shape.transfers else ""

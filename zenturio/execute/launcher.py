@@ -20,13 +20,13 @@ from contextlib import suppress
 from typing import Any
 
 from zenturio.execute import wire
-from zenturio.execute.run_facts import (
+from zenturio.execute.resource_monitors import RunObservers
+from zenturio.execute.run_conditions import (
     recorded_limits,
     run_load,
     thread_limits,
     unbound,
 )
-from zenturio.execute.run_observers import RunObservers
 from zenturio.execute.spawn import CapturedStream, Spawner, live_log_paths
 from zenturio.system import processes
 from zenturio.system.machine import MachineLoad, bound_cpus, processor_delay

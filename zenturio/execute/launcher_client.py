@@ -21,7 +21,7 @@ from typing import Any, Protocol
 from zenturio.errors import PlaceError
 from zenturio.execute import wire
 from zenturio.execute.executor import CancellableFuture
-from zenturio.execute.run_facts import check_run_facts
+from zenturio.execute.run_conditions import check_run_facts
 from zenturio.execute.wire import MalformedError
 from zenturio.execute.workspace import StagedFolder, environment_mark
 from zenturio.experiment import Experiment, Log

@@ -61,7 +61,7 @@ from zenturio.experiment import (
     Step,
 )
 from zenturio.experiment.experiment import describe_failure, files_named
-from zenturio.experiment.inside import OutsideError, open_inside
+from zenturio.experiment.safe_file_reading import OutsideError, open_inside
 
 _log = logging.getLogger(__name__)
 

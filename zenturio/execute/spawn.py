@@ -21,7 +21,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from zenturio.execute.run_facts import NAMES
+from zenturio.execute.run_conditions import NAMES
 from zenturio.system import processes
 
 CALL_COMMAND = ("python", "-m", "zenturio.execute.call")

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 from zenturio.errors import InputError
-from zenturio.experiment.number_texts import number_hint
+from zenturio.experiment.number_hints import number_hint
 from zenturio.safe_text import without_escapes
 
 if TYPE_CHECKING:

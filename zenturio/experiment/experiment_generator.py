@@ -21,9 +21,9 @@ from pathlib import Path
 import numpy as np
 
 from zenturio.annotate.commands import fill_command
-from zenturio.annotate.hole_search import Filled, Filler
 from zenturio.annotate.model import Annotated, Application, Command
 from zenturio.annotate.scan import scan_following
+from zenturio.annotate.substitution import Filled, Filler
 from zenturio.errors import InputError
 from zenturio.experiment import identity
 from zenturio.experiment.experiment import (

@@ -33,8 +33,7 @@ from zenturio.experiment.experiment import (
     Series,
     value_at,
 )
-from zenturio.experiment.inside import OutsideError, read_inside
-from zenturio.experiment.number_texts import (
+from zenturio.experiment.number_hints import (
     clock_hint,
     describe_text,
     is_behind_wildcard,
@@ -43,6 +42,7 @@ from zenturio.experiment.number_texts import (
     number_hint,
     with_group,
 )
+from zenturio.experiment.safe_file_reading import OutsideError, read_inside
 from zenturio.regular_expressions import Match, SlowPatternError, compile_bytes_pattern
 
 if TYPE_CHECKING:

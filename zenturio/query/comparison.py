@@ -33,6 +33,7 @@ from zenturio.experiment.signed_ranks import (
 )
 from zenturio.quantities import amount
 from zenturio.query.aggregates import Origins
+from zenturio.query.excluded_points import left_out_notes
 from zenturio.query.interleaved_pairs import (
     FACTS,
     BlockPair,
@@ -46,7 +47,6 @@ from zenturio.query.interleaved_pairs import (
     runs_by_point,
     split_by_predecessor,
 )
-from zenturio.query.outdated_points import left_out_notes
 from zenturio.query.result_table import ResultTable
 from zenturio.query.statistics import CONFIDENCE, median
 from zenturio.query.study_table import condition_of

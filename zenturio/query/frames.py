@@ -14,7 +14,7 @@ from zenturio.errors import InputError, Passage
 from zenturio.expression import Expression, Type
 from zenturio.query.aggregates import Aggregate, aggregate_item, count_origins, row_count_item
 from zenturio.query.catalog import Catalog, SnapshotReader, StudyColumn, hint_without_values
-from zenturio.query.copied_table import CopiedTable
+from zenturio.query.columnar_table import CopiedTable
 from zenturio.query.select_statement import (
     EMPTY_FRAGMENT,
     SelectItem,

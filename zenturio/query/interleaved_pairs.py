@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, overload
 import numpy as np
 
 from zenturio.query.aggregates import count_origins
-from zenturio.query.copied_table import CopiedTable
+from zenturio.query.columnar_table import CopiedTable
 from zenturio.query.study_table import StudyTable, TableQuery, condition_of, open_table
 from zenturio.record import Repository, codec, columnar_copy
 from zenturio.record.columnar_copy import Array, NotInCopyError, look_up

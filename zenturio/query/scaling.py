@@ -370,8 +370,8 @@ def study_scaling(
     *weak* is the work of a point, such as ``n ** 3``: then a curve has the points with as much work
     for each of *over*. With *is_rate* None, a metric that the study's objective maximizes is one.
     """
+    from zenturio.query.excluded_points import left_out_notes  # noqa: PLC0415
     from zenturio.query.frames import study_frame  # noqa: PLC0415 - loads pandas
-    from zenturio.query.outdated_points import left_out_notes  # noqa: PLC0415
     from zenturio.record.entities import NEWEST  # noqa: PLC0415
 
     table = study_frame(

@@ -37,7 +37,7 @@ from zenturio.query.catalog import (
     open_snapshot,
     read_catalog,
 )
-from zenturio.query.outdated_points import left_out_notes
+from zenturio.query.excluded_points import left_out_notes
 from zenturio.query.result_table import ResultTable, choose_columns, compute_rows, study_columns
 from zenturio.query.select_statement import SelectItem, group_key, is_inapplicable, with_limit
 from zenturio.query.sql_fragments import Fragment, literal, sql, verbatim

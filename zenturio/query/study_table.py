@@ -33,8 +33,8 @@ from zenturio.query.catalog import (
     open_snapshot,
     read_catalog,
 )
-from zenturio.query.copied_table import CopiedPage, CopiedTable
-from zenturio.query.outdated_points import digests_outside
+from zenturio.query.columnar_table import CopiedPage, CopiedTable
+from zenturio.query.excluded_points import digests_outside
 from zenturio.query.select_statement import (
     EMPTY_FRAGMENT,
     NAMED_ROWS,

@@ -12,7 +12,6 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from zenturio.errors import InputError, did_you_mean
-from zenturio.search.advised_search import AdvisedSearch
 from zenturio.search.engine import SearchProblem, make
 from zenturio.search.loop import (
     BATCH_LIMIT,
@@ -31,6 +30,7 @@ from zenturio.search.loop import (
 from zenturio.search.numba_search import is_kernel, search_compiled
 from zenturio.search.objective import Directions, Trial
 from zenturio.search.result import SearchResult
+from zenturio.search.transfer_learning import AdvisedSearch
 from zenturio.space import Point, Space
 
 Takes = Literal["point", "columns", "kernel"]

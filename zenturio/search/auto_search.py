@@ -9,7 +9,7 @@ import numpy as np
 from zenturio.search.baselines import Random
 from zenturio.search.engine import Search, SearchProblem
 from zenturio.search.ga import Ga, GaSettings
-from zenturio.search.gene_blocks import FINE, Ints
+from zenturio.search.gene_encoding import FINE, Ints
 from zenturio.search.kriging_search import (
     FEWEST,
     MOST,

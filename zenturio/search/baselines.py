@@ -12,7 +12,7 @@ import numpy as np
 from zenturio.errors import InputError, PlaceError, SpaceError
 from zenturio.install_hint import extra_hint
 from zenturio.search.engine import SearchProblem
-from zenturio.search.gene_blocks import Ints
+from zenturio.search.gene_encoding import Ints
 from zenturio.search.generator_engine import GeneratorEngine, Reals, SearchGenerator
 from zenturio.search.genome import Genome
 from zenturio.search.objective import Trial

@@ -21,9 +21,9 @@ import numpy as np
 from zenturio.errors import InputError, SpaceError
 from zenturio.files import read_regular, write_whole
 from zenturio.search.api import scores_for
+from zenturio.search.ask_and_tell import FORMAT, MOST_BYTES, Optimization
 from zenturio.search.loop import PendingTrial, Scores, parse_budget
 from zenturio.search.objective import Directions
-from zenturio.search.optimization import FORMAT, MOST_BYTES, Optimization
 from zenturio.space import Point, Space, loguniform, parameter, span, uniform
 from zenturio.space.parameter import Parameter
 

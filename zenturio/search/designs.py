@@ -19,7 +19,7 @@ import numpy as np
 
 from zenturio.errors import InputError, did_you_mean
 from zenturio.search.baselines import spread, unit_sequence
-from zenturio.search.gene_blocks import GeneBlock, Ints
+from zenturio.search.gene_encoding import GeneBlock, Ints
 from zenturio.search.genome import Genome
 from zenturio.space import Point, Space
 

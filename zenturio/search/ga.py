@@ -12,7 +12,7 @@ import numpy as np
 
 from zenturio.errors import InputError
 from zenturio.search.engine import SearchProblem
-from zenturio.search.gene_blocks import Ints
+from zenturio.search.gene_encoding import Ints
 from zenturio.search.generator_engine import GeneratorEngine, SearchGenerator, lag_for
 from zenturio.settings.schema import setting
 

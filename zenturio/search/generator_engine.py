@@ -11,7 +11,7 @@ import numpy as np
 
 from zenturio.errors import SpaceError
 from zenturio.search.engine import SearchProblem
-from zenturio.search.gene_blocks import Ints
+from zenturio.search.gene_encoding import Ints
 from zenturio.search.genome import Genome
 from zenturio.search.objective import Losses, Trial
 from zenturio.settings.schema import NoSettings

@@ -12,7 +12,7 @@ import numpy as np
 
 from zenturio.errors import SpaceError
 from zenturio.search.conditional_genes import ConditionalGenes
-from zenturio.search.gene_blocks import (
+from zenturio.search.gene_encoding import (
     Column,
     DiagramGenes,
     GeneBlock,

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from zenturio.search.engine import SearchProblem
-from zenturio.search.gene_blocks import FINE, Ints
+from zenturio.search.gene_encoding import FINE, Ints
 from zenturio.search.generator_engine import GeneratorEngine, SearchGenerator, lag_for
 from zenturio.settings.schema import setting
 

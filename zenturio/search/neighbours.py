@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from zenturio.search.gene_blocks import Ints
+from zenturio.search.gene_encoding import Ints
 from zenturio.search.generator_engine import SearchGenerator
 from zenturio.search.genome import Genome
 

@@ -11,7 +11,7 @@ import numpy as np
 from zenturio.errors import InputError
 from zenturio.search.engine import Search
 from zenturio.search.ga import Ga
-from zenturio.search.gene_blocks import Ints
+from zenturio.search.gene_encoding import Ints
 from zenturio.search.generator_engine import GeneratorEngine
 from zenturio.search.loop import Budget, StopRules
 from zenturio.search.objective import Directions, Trial
@@ -83,7 +83,7 @@ def _run_genetic(
     search: Ga, kernel: Any, sign: float, budget: int, target: float
 ) -> tuple[Ints, Any, int, str]:
     """Run a genetic search from its first to its last generation in one call."""
-    from zenturio.search.kernels.evolution import Limits, evolve  # noqa: PLC0415
+    from zenturio.search.kernels.compiled_objectives import Limits, evolve  # noqa: PLC0415
     from zenturio.search.kernels.rng import stream  # noqa: PLC0415 - compiled when needed
 
     genome = search.genome
@@ -105,7 +105,7 @@ def _run_batches(
     search: GeneratorEngine, kernel: Any, sign: float, budget: int, target: float
 ) -> tuple[Ints, Any, int, str]:
     """Run any generator engine; each of its batches is evaluated in one call."""
-    from zenturio.search.kernels.evolution import score_all  # noqa: PLC0415 - compiled when needed
+    from zenturio.search.kernels.compiled_objectives import score_all  # noqa: PLC0415 - compiled when needed
 
     walk, count, best, reason = search.walk(), 0, math.inf, "exhausted"
     improvements: list[Ints] = []

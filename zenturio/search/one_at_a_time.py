@@ -9,7 +9,7 @@ import numpy as np
 
 from zenturio.errors import InputError
 from zenturio.search.engine import SearchProblem
-from zenturio.search.gene_blocks import Ints
+from zenturio.search.gene_encoding import Ints
 from zenturio.search.generator_engine import GeneratorEngine, SearchGenerator
 from zenturio.search.neighbours import move_gene
 from zenturio.settings.schema import setting

@@ -11,7 +11,7 @@ import numpy as np
 from zenturio.errors import InputError, PlaceError, did_you_mean
 from zenturio.install_hint import extra_hint, package_hint
 from zenturio.search.engine import SearchProblem
-from zenturio.search.gene_blocks import FINE, Ints
+from zenturio.search.gene_encoding import FINE, Ints
 from zenturio.search.generator_engine import GeneratorEngine, Reals, SearchGenerator
 from zenturio.settings.schema import setting
 

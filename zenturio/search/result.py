@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
-from zenturio.search.gene_blocks import Ints
+from zenturio.search.gene_encoding import Ints
 from zenturio.search.genome import Genome
 from zenturio.search.loop import Scores
 from zenturio.search.objective import Directions, Trial

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from zenturio.search.engine import SearchProblem
-from zenturio.search.gene_blocks import Ints
+from zenturio.search.gene_encoding import Ints
 from zenturio.search.generator_engine import GeneratorEngine, Reals, SearchGenerator
 from zenturio.search.genome import Genome
 from zenturio.search.neighbours import interleave

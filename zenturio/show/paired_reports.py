@@ -27,7 +27,7 @@ from zenturio.query.statistics import LEAST_SEGMENT, change_points
 from zenturio.record import Repository
 from zenturio.safe_text import one_line
 from zenturio.show.chart import Chart, ChartAxis, Line, Mark, Panel, Points
-from zenturio.study.paired.bisect_history import (
+from zenturio.study.paired.bisect_and_history import (
     CONFIRM_MARGIN,
     BisectRun,
     BisectState,
@@ -36,7 +36,7 @@ from zenturio.study.paired.bisect_history import (
     HistoryRun,
     run_confirmations,
 )
-from zenturio.study.paired.compared import (
+from zenturio.study.paired.compare_and_gate import (
     ALPHA,
     NOISE_LABELS,
     GatedPoint,

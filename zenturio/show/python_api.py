@@ -34,9 +34,9 @@ from zenturio.study.study_request import (
     StudyRequest,
     choose_any_machine,
 )
-from zenturio.study.tuning.tune import CompletedTuning, Tuning
-from zenturio.study.tuning.tune import tune as run_tuning
-from zenturio.study.tuning.tuning_target import TunedFunction, read_ranges
+from zenturio.study.tuning.tune_engine import CompletedTuning, Tuning
+from zenturio.study.tuning.tune_engine import tune as run_tuning
+from zenturio.study.tuning.tuning_scenario import TunedFunction, read_ranges
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from zenturio.query.sensitivity import Sensitivity
     from zenturio.show.chart import Chart
     from zenturio.show.paired_reports import BisectReport, GateReport, HistoryReport, NoiseReport
-    from zenturio.show.study_explanation import Explanation
+    from zenturio.show.study_insights import Explanation
 
 
 Program = str | Path | Sequence[str | Path] | ExperimentFunction | Callable[..., Any]
@@ -226,18 +226,18 @@ class Study:
     ) -> Comparison:
         from zenturio.query import compare_studies  # noqa: PLC0415 - pandas takes its time
         from zenturio.query.comparison import MARGIN  # noqa: PLC0415
-        from zenturio.study.paired import compared  # noqa: PLC0415 - it loads what runs
+        from zenturio.study.paired import compare_and_gate  # noqa: PLC0415 - it loads what runs
 
-        plan, seconds = compared.read_blocks(repeat), compared.read_time(budget)
-        options = compared.PairedOptions(
+        plan, seconds = compare_and_gate.read_blocks(repeat), compare_and_gate.read_time(budget)
+        options = compare_and_gate.PairedOptions(
             metric, limit=limit, plan=plan, seconds=seconds, settle=settle
         )
         names = [self.name, *([other.name] if other else [])]
         with open_or_use(self.db, create=True) as repository:
-            versions = compared.compared_versions(
+            versions = compare_and_gate.compared_versions(
                 repository, names, [commit] if commit else [], options
             )
-            study = compared.run_comparison(repository, versions, options, MARGIN).study
+            study = compare_and_gate.run_comparison(repository, versions, options, MARGIN).study
             return compare_studies(repository, study.name, study.name, study.metric)
 
     def gate(
@@ -258,15 +258,15 @@ class Study:
         or ``unclear``.
         """
         from zenturio.show.paired_reports import GateReport  # noqa: PLC0415 - it loads what runs
-        from zenturio.study.paired import compared  # noqa: PLC0415
+        from zenturio.study.paired import compare_and_gate  # noqa: PLC0415
 
-        plan, seconds = compared.read_blocks(repeat), compared.read_time(budget)
-        options = compared.PairedOptions(
+        plan, seconds = compare_and_gate.read_blocks(repeat), compare_and_gate.read_time(budget)
+        options = compare_and_gate.PairedOptions(
             metric, limit=limit, plan=plan, seconds=seconds, settle=settle
         )
         with open_or_use(self.db, create=True) as repository:
-            versions = compared.gated_versions(repository, self.name, baseline, options)
-            return GateReport.of(compared.run_gate(repository, versions, options, worse))
+            versions = compare_and_gate.gated_versions(repository, self.name, baseline, options)
+            return GateReport.of(compare_and_gate.run_gate(repository, versions, options, worse))
 
     def noise(self, metric: str = "", *, repeat: int = 20, limit: int | None = None) -> NoiseReport:
         """Run this study's files next to themselves, as ``zen noise`` does.
@@ -274,13 +274,13 @@ class Study:
         The report's ``table`` says which differences 5, 10, 20 and 50 blocks would detect.
         """
         from zenturio.show.paired_reports import NoiseReport  # noqa: PLC0415 - it loads what runs
-        from zenturio.study.paired import compared  # noqa: PLC0415
+        from zenturio.study.paired import compare_and_gate  # noqa: PLC0415
 
-        options = compared.PairedOptions(
-            metric, limit=limit, plan=compared.read_blocks(f"{repeat}")
+        options = compare_and_gate.PairedOptions(
+            metric, limit=limit, plan=compare_and_gate.read_blocks(f"{repeat}")
         )
         with open_or_use(self.db, create=True) as repository:
-            return NoiseReport(compared.run_noise(repository, self.name, options))
+            return NoiseReport(compare_and_gate.run_noise(repository, self.name, options))
 
     def history(
         self,
@@ -299,11 +299,11 @@ class Study:
         again. The report has a ``table``, a ``chart`` and the ``changes`` by commit.
         """
         from zenturio.show import paired_reports  # noqa: PLC0415 - it loads what runs
-        from zenturio.study.paired import compared  # noqa: PLC0415
-        from zenturio.study.paired.bisect_history import run_history  # noqa: PLC0415
+        from zenturio.study.paired import compare_and_gate  # noqa: PLC0415
+        from zenturio.study.paired.bisect_and_history import run_history  # noqa: PLC0415
 
-        options = compared.PairedOptions(
-            metric, limit=limit, plan=compared.read_blocks(f"{repeat}")
+        options = compare_and_gate.PairedOptions(
+            metric, limit=limit, plan=compare_and_gate.read_blocks(f"{repeat}")
         )
         with open_or_use(self.db, create=True) as repository:
             run = run_history(
@@ -331,10 +331,12 @@ class Study:
         ``commits`` has those that are meant.
         """
         from zenturio.show.paired_reports import BisectReport  # noqa: PLC0415 - it loads what runs
-        from zenturio.study.paired import compared  # noqa: PLC0415
-        from zenturio.study.paired.bisect_history import run_bisect  # noqa: PLC0415
+        from zenturio.study.paired import compare_and_gate  # noqa: PLC0415
+        from zenturio.study.paired.bisect_and_history import run_bisect  # noqa: PLC0415
 
-        options = compared.PairedOptions(metric, limit=limit, seconds=compared.read_time(budget))
+        options = compare_and_gate.PairedOptions(
+            metric, limit=limit, seconds=compare_and_gate.read_time(budget)
+        )
         with open_or_use(self.db, create=True) as repository:
             run = run_bisect(repository, self.name, good, bad, options, most_runs=most)
             return BisectReport(run)
@@ -404,7 +406,7 @@ class Study:
         import pandas as pd  # noqa: PLC0415 - loads slowly
 
         from zenturio.query.aggregates import check_aggregate, exact_aggregate  # noqa: PLC0415
-        from zenturio.query.outdated_points import digests_outside  # noqa: PLC0415
+        from zenturio.query.excluded_points import digests_outside  # noqa: PLC0415
         from zenturio.query.statistics import student  # noqa: PLC0415
         from zenturio.query.study_table import numbers_where  # noqa: PLC0415
         from zenturio.study.best_points import RepeatAggregate, best  # noqa: PLC0415
@@ -440,7 +442,7 @@ class Study:
         With *where*, only experiments that meet this condition count.
         Its chart is ``plot("dependence")``.
         """
-        from zenturio.show.study_explanation import explain  # noqa: PLC0415 - loads pandas
+        from zenturio.show.study_insights import explain  # noqa: PLC0415 - loads pandas
 
         with open_or_use(self.db) as repository:
             rows = RowChoice(machine, read_round(str(round)))

@@ -28,9 +28,9 @@ from zenturio.space.column_join import (
     sequential_plan,
 )
 from zenturio.space.definition import Part, SpaceCondition
+from zenturio.space.diagram_states import PartialValues, RemainingCodes
 from zenturio.space.domain import Column
 from zenturio.space.parameter import Dependent
-from zenturio.space.residuals import PartialValues, RemainingCodes
 
 EDGES = 1 << 22
 """The most listed edges of a diagram; a larger part is divided into blocks."""

@@ -33,7 +33,7 @@ from zenturio.experiment.experiment import (
     MachineKind,
     machine_notes,
 )
-from zenturio.experiment.number_texts import describe_text
+from zenturio.experiment.number_hints import describe_text
 from zenturio.expression import Expression, Value, parse
 from zenturio.expression.syntax_tree import Name
 from zenturio.record import SEED_KIND, ExperimentState, Repository
@@ -452,13 +452,13 @@ def _best_in_copy(
     copied = repository.columnar_copy(study)
     if copied is None:
         return None
-    from zenturio.record import column_groups  # noqa: PLC0415 - loads NumPy
+    from zenturio.record import columnar_groups  # noqa: PLC0415 - loads NumPy
 
     sign = Directions([goal.direction]).losses([1.0])[0]
     kind: Literal["mean", "median"] = "median" if aggregate == MEDIAN else "mean"
-    rank = column_groups.PointRank(f"metric:{metric}", kind, sign)
+    rank = columnar_groups.PointRank(f"metric:{metric}", kind, sign)
     most = max(count, MOST_LEADERS) if aggregate == MEDIAN else count
-    ranked = column_groups.best_points(
+    ranked = columnar_groups.best_points(
         copied, [f"parameter:{name}" for name in names], rank, most, TRIED
     )
     if ranked is None:

@@ -350,7 +350,7 @@ class ExperimentDifference:
 
 def compare_experiments(one: ExperimentDetails, other: ExperimentDetails) -> ExperimentDifference:
     """Return where *one* and *other* differ: parameters, metrics, filled files."""
-    from zenturio.study.recorded_experiments import UnfilledError, files_of  # noqa: PLC0415 - it loads NumPy
+    from zenturio.study.reprocess_experiments import UnfilledError, files_of  # noqa: PLC0415 - it loads NumPy
 
     note, files = "", {}
     try:

@@ -35,7 +35,7 @@ from zenturio.execute.workspace import REPORT, StagedFolder, fill_folder
 from zenturio.experiment import METRICS, Experiment, ExperimentGenerator
 from zenturio.files import write_whole
 from zenturio.system import tracer
-from zenturio.system.capabilities import IS_LINUX, KERNEL_FOLDERS, MEMORY_FOLDER
+from zenturio.system.platform_detection import IS_LINUX, KERNEL_FOLDERS, MEMORY_FOLDER
 
 _SYSTEM = (
     *("/usr/", "/lib/", "/lib32/", "/lib64/", "/bin/", "/sbin/", "/etc/", *KERNEL_FOLDERS),

@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
-from zenturio.system.capabilities import IS_LINUX, PROC, libc_function
+from zenturio.system.platform_detection import IS_LINUX, PROC, libc_function
 from zenturio.system.processes import command_line
 
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC

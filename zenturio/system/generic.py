@@ -18,7 +18,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from zenturio.system.capabilities import sysctl
+from zenturio.system.platform_detection import sysctl
 
 IS_MACOS = sys.platform == "darwin"
 MAXRSS_UNIT = 1 if IS_MACOS else 1024

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
-from zenturio.system.capabilities import libc_function
+from zenturio.system.platform_detection import libc_function
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _SET_PARENT_DEATH_SIGNAL = 1

@@ -16,7 +16,7 @@ from math import ceil
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from zenturio.system.capabilities import PROC, SYS, sysctl, sysctl_number
+from zenturio.system.platform_detection import PROC, SYS, sysctl, sysctl_number
 from zenturio.system.processes import usable_cpus
 
 # The clock of the GPUs, read in some microseconds: from sysfs, or by NVIDIA's library

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 
-from zenturio.system.capabilities import IS_LINUX
+from zenturio.system.platform_detection import IS_LINUX
 
 if IS_LINUX:
     from zenturio.system.linux import *

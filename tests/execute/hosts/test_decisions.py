@@ -26,7 +26,7 @@ from zenturio.execute.hosts.host_choice import (
     worth_moving,
 )
 from zenturio.execute.hosts.hosts_file import HostsOptions
-from zenturio.execute.hosts.stages import Staging, fill_host_facts, host_pattern
+from zenturio.execute.hosts.prolog_epilog import Staging, fill_host_facts, host_pattern
 from zenturio.expression import parse
 from zenturio.show.charts.schedule_charts import host_stays, jobs_gantt
 

@@ -11,7 +11,7 @@ import pytest
 from zenturio.errors import ConflictError, ExperimentsFailed, InputError
 from zenturio.execute.hosts.executor import Hosts, HostsSettings
 from zenturio.execute.hosts.hosts_file import LOCAL, local_hosts_file
-from zenturio.execute.hosts.stages import Returning, Stages, Staging, Starting
+from zenturio.execute.hosts.prolog_epilog import Returning, Stages, Staging, Starting
 from zenturio.execute.hosts.workflow_run import TaskTemplate, run_workflow
 from zenturio.schedule.generators.generator import instance_of
 from zenturio.testing.executor import until

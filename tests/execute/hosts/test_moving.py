@@ -6,8 +6,8 @@ import pytest
 
 from zenturio.errors import ExpressionError, InputError, PlaceError, PluginError
 from zenturio.execute.hosts.connection import RefusedError
+from zenturio.execute.hosts.prolog_epilog import Returning, Stages, Staging, Starting
 from zenturio.execute.hosts.remote_agent import WatchedJob
-from zenturio.execute.hosts.stages import Returning, Stages, Staging, Starting
 from zenturio.experiment import ExperimentFile, Recipe, Step
 from zenturio.experiment.identity import content_digest
 from zenturio.expression import parse
@@ -384,7 +384,7 @@ def test_room_that_one_job_is_drawn_to_draws_no_other(hosts, loop, tmp_path):
 
 
 MODULES = """
-from zenturio.execute.hosts.stages import Staging
+from zenturio.execute.hosts.prolog_epilog import Staging
 
 
 class Listed:

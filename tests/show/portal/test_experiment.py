@@ -16,7 +16,7 @@ from zenturio.record import Field, StudyDefinition
 from zenturio.record.open import open_repository
 from zenturio.show.portal.pages.experiment import MOST_ARTIFACTS, _flatten
 from zenturio.show.portal.state import PortalSettings
-from zenturio.study.paired.compared import PairedOptions, compared_versions, run_comparison
+from zenturio.study.paired.compare_and_gate import PairedOptions, compared_versions, run_comparison
 from zenturio.testing.executor import until
 
 

@@ -1,7 +1,7 @@
 """The comment and assignment syntax of each kind of file."""
 
 from zenturio.annotate.dialects.dialect import Dialect
-from zenturio.annotate.dialects.table import (
+from zenturio.annotate.dialects.dialect_registry import (
     BUILT_IN,
     SIDE,
     UNKNOWN,

@@ -391,11 +391,11 @@ def _guarded_loop() -> Any:
 
     The schedulers that we start are in this process, and have to read our tasks in their loops.
     """
-    from zenturio.execute.dask import inert_pickle  # noqa: PLC0415
+    from zenturio.execute.dask import restricted_unpickler  # noqa: PLC0415
 
     runner = import_module("distributed.utils").LoopRunner()
     runner.start()
-    inert_pickle.guard(runner.loop.asyncio_loop)
+    restricted_unpickler.guard(runner.loop.asyncio_loop)
     return runner
 
 

@@ -21,8 +21,7 @@ from zenturio.execute.hosts.broker import Broker, HostJob
 from zenturio.execute.hosts.connection import DroppedError, RefusedError
 from zenturio.execute.hosts.host_choice import ProgressProfile
 from zenturio.execute.hosts.hosts_file import HostsOptions
-from zenturio.execute.hosts.remote_host import LEAST_DISK, RemoteHost, fault_sign, needed_program
-from zenturio.execute.hosts.stages import (
+from zenturio.execute.hosts.prolog_epilog import (
     KEPT_BYTES,
     FinishedAttempt,
     HostBuildError,
@@ -31,6 +30,7 @@ from zenturio.execute.hosts.stages import (
     Stages,
     fetch_restart_files,
 )
+from zenturio.execute.hosts.remote_host import LEAST_DISK, RemoteHost, fault_sign, needed_program
 from zenturio.execute.local_runner import FinishedRun, run_outcome, spoilt_input
 from zenturio.execute.machines import machine_parts
 from zenturio.execute.wire import MalformedError

@@ -180,7 +180,7 @@ def check_event(message: dict[str, Any]) -> None:
 # The agent that is sent, and the connection
 
 _FILES = (
-    "system/capabilities.py",
+    "system/platform_detection.py",
     "system/generic.py",
     "system/machine.py",
     "system/linux.py",
@@ -189,14 +189,14 @@ _FILES = (
     "annotate/counter_events.py",
     "execute/folder_files.py",
     "execute/launcher.py",
-    "execute/run_facts.py",
-    "execute/run_observers.py",
+    "execute/run_conditions.py",
+    "execute/resource_monitors.py",
     "execute/wire.py",
     "execute/spawn.py",
     "system/processes.py",
     "execute/hosts/remote_agent.py",
     "execute/hosts/remote_jobs.py",
-    "experiment/inside.py",
+    "experiment/safe_file_reading.py",
 )
 _MAIN = "from zenturio.execute.hosts.remote_agent import main\n\nmain()\n"
 _FIXED_DATE = (1980, 1, 1, 0, 0, 0)

@@ -23,8 +23,8 @@ from zenturio.execute.hosts.broker import Broker, HostJob
 from zenturio.execute.hosts.connection import DroppedError, RefusedError
 from zenturio.execute.hosts.host_choice import JobRequirements
 from zenturio.execute.hosts.hosts_file import HostMachine, HostsFile, read_hosts_file
+from zenturio.execute.hosts.prolog_epilog import Stages
 from zenturio.execute.hosts.remote_host import RemoteHost
-from zenturio.execute.hosts.stages import Stages
 from zenturio.execute.wire import MalformedError, read_json
 from zenturio.execute.workspace import Keep
 from zenturio.experiment import INCOMING, Experiment, MachineKind, Outcome

@@ -23,8 +23,8 @@ from zenturio.execute import wire
 from zenturio.execute.folder_files import folder_fault, matching_files, remove_tree
 from zenturio.execute.hosts import remote_jobs
 from zenturio.execute.hosts.remote_jobs import JobStore, StoredJob
-from zenturio.execute.run_facts import check_run_facts
-from zenturio.experiment.inside import OutsideError, open_inside
+from zenturio.execute.run_conditions import check_run_facts
+from zenturio.experiment.safe_file_reading import OutsideError, open_inside
 from zenturio.system import processes
 from zenturio.system.machine import (
     available_memory,

@@ -24,7 +24,7 @@ from zenturio.execute.hosts.connection import (
 from zenturio.execute.hosts.hosts_file import HostMachine, HostsOptions, fact_values
 from zenturio.execute.launch_request import plain_words, step_request
 from zenturio.execute.machines import machine_parts
-from zenturio.execute.run_facts import check_run_facts
+from zenturio.execute.run_conditions import check_run_facts
 from zenturio.execute.wire import MalformedError, is_token
 from zenturio.experiment import Log, MachineKind, Step
 from zenturio.expression import Value

@@ -24,7 +24,7 @@ from zenturio.schedule.dynamic.remaining_graph import (
     snapshot,
 )
 from zenturio.schedule.model.loops import successors
-from zenturio.schedule.model.resources import Occupancy
+from zenturio.schedule.model.shared_resources import Occupancy
 from zenturio.schedule.simulate.machine_state import MachineState
 from zenturio.schedule.simulate.simulator import task_sequence
 from zenturio.schedule.simulate.trace import TraceEvent

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from zenturio.schedule.model.loops import find_loops, single_iteration
 from zenturio.schedule.model.problem import Problem
-from zenturio.schedule.model.resources import Resources
+from zenturio.schedule.model.shared_resources import Resources
 from zenturio.schedule.model.workflow import Adjacency, Floats, Indices, Workflow
 from zenturio.schedule.simulate.machine_state import MachineState
 

@@ -13,7 +13,7 @@ from zenturio.schedule.formats import zenturio_json as ours
 from zenturio.schedule.formats.dax import read_dax
 from zenturio.schedule.formats.document import FormatDocument, file_exists, write_text
 from zenturio.schedule.formats.makeflow import read_makeflow
-from zenturio.schedule.formats.recorded_runs import (
+from zenturio.schedule.formats.nextflow_snakemake import (
     is_nextflow_trace,
     is_snakemake_folder,
     read_nextflow_trace,

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from zenturio.errors import InputError
-from zenturio.schedule.model import shape as predict
+from zenturio.schedule.model import shape_and_runtimes as predict
 from zenturio.schedule.model.platform import (
     Platform,
     PlatformMachine,

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from zenturio.schedule.kernels.critical_path import TIE_TOLERANCE
+from zenturio.schedule.kernels.dynamic_critical_path import TIE_TOLERANCE
 from zenturio.schedule.kernels.plan_times import pop, push
 from zenturio.search.kernels.rng import below, unit
 

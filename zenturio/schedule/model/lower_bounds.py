@@ -15,7 +15,7 @@ import numpy as np
 
 from zenturio.schedule.model.evaluation import problem_arrays
 from zenturio.schedule.model.problem import Problem
-from zenturio.schedule.model.resources import ROUNDING, Resources
+from zenturio.schedule.model.shared_resources import ROUNDING, Resources
 from zenturio.schedule.model.workflow import Adjacency, Floats
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from zenturio.errors import InputError
 from zenturio.schedule.model.problem import Problem
-from zenturio.schedule.model.resources import overfull
+from zenturio.schedule.model.shared_resources import overfull
 from zenturio.schedule.model.workflow import Floats, Indices
 
 SLACK = 1e-9

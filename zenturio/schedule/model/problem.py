@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from zenturio.errors import InputError
 from zenturio.schedule.model.platform import Platform, PlatformMachine
-from zenturio.schedule.model.resources import Resources, resources_of
+from zenturio.schedule.model.shared_resources import Resources, resources_of
 from zenturio.schedule.model.workflow import (
     Adjacency,
     Floats,

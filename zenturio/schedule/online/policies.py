@@ -3,7 +3,7 @@
 Within a workflow, tasks are ordered by HEFT's ranks; among workflows, each policy has its own
 priority. A task goes to the idle processor where it finishes first. Decisions are made whenever a
 task ends or a workflow arrives. On undisturbed machines, a compiled kernel
-(`kernels.machine_sharing`) plays the same policies faster.
+(`kernels.stream_simulation`) plays the same policies faster.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from zenturio.errors import InputError, unknown_name
-from zenturio.priorities import POLICIES, WaitingWorkflow, priority
+from zenturio.priority_rules import POLICIES, WaitingWorkflow, priority
 from zenturio.schedule.algorithm import Kind
 from zenturio.schedule.model.evaluation import problem_arrays, topological_orders
 from zenturio.schedule.model.plan import Plan
@@ -299,7 +299,7 @@ class OnlineSimulation:
         )
 
     def _steady(self, policy: str, by: Granularity) -> Plan:
-        from zenturio.schedule.kernels.machine_sharing import share_machines  # noqa: PLC0415 - loads Numba
+        from zenturio.schedule.kernels.stream_simulation import share_machines  # noqa: PLC0415 - loads Numba
 
         count = self.problem.tasks
         start, end = np.full(count, np.nan), np.full(count, np.nan)
@@ -312,7 +312,7 @@ class OnlineSimulation:
     @cached_property
     def _bare(self) -> tuple[Any, Any]:
         """The workflows as the kernel takes them."""
-        from zenturio.schedule.kernels.machine_sharing import SharedTasks  # noqa: PLC0415 - loads Numba
+        from zenturio.schedule.kernels.stream_simulation import SharedTasks  # noqa: PLC0415 - loads Numba
 
         problem, ranked = self.problem, self.ranked
         position = np.empty(problem.tasks, np.int64)

@@ -27,7 +27,7 @@ from zenturio.errors import InputError
 from zenturio.schedule.model.loops import Loop
 from zenturio.schedule.model.platform import LoadStep, PlatformMachine
 from zenturio.schedule.model.problem import Problem
-from zenturio.schedule.model.resources import Occupancy
+from zenturio.schedule.model.shared_resources import Occupancy
 from zenturio.schedule.simulate.network import SharedNetwork
 from zenturio.schedule.simulate.trace import EventKind, TaskRun, TraceEvent
 

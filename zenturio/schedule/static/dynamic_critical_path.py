@@ -16,7 +16,11 @@ from zenturio.schedule.static.list_scheduling import mean_delays, mean_times
 from zenturio.settings.schema import NoSettings, setting
 
 if TYPE_CHECKING:
-    from zenturio.schedule.kernels.critical_path import FinishTimes, PathProblem, ProcessorQueues
+    from zenturio.schedule.kernels.dynamic_critical_path import (
+        FinishTimes,
+        PathProblem,
+        ProcessorQueues,
+    )
 
 
 class Dcp:
@@ -36,7 +40,7 @@ class Dcp:
         pass
 
     def plan(self, problem: Problem) -> Plan:
-        from zenturio.schedule.kernels.critical_path import (  # noqa: PLC0415
+        from zenturio.schedule.kernels.dynamic_critical_path import (  # noqa: PLC0415
             empty_queues,
             empty_times,
             place_by_urgency,
@@ -78,7 +82,11 @@ class Xdcp:
 
     def plan(self, problem: Problem) -> Plan:
         """Follow steps 1 to 7 of the listing, starting from the shuffled plan."""
-        from zenturio.schedule.kernels.critical_path import empty_times, improve_round, update_times  # noqa: PLC0415
+        from zenturio.schedule.kernels.dynamic_critical_path import (  # noqa: PLC0415
+            empty_times,
+            improve_round,
+            update_times,
+        )
 
         net, times = _path_problem(problem), empty_times(problem.tasks)
         queues = _shuffled_queues(problem, net)
@@ -95,7 +103,7 @@ class Xdcp:
 
 
 def _path_problem(problem: Problem) -> PathProblem:
-    from zenturio.schedule.kernels.critical_path import PathProblem  # noqa: PLC0415 - loads Numba
+    from zenturio.schedule.kernels.dynamic_critical_path import PathProblem  # noqa: PLC0415 - loads Numba
 
     _ = problem.order  # refuses a loop
     before, after = problem.before, problem.after
@@ -113,7 +121,7 @@ def _path_problem(problem: Problem) -> PathProblem:
 
 def _shuffled_queues(problem: Problem, net: PathProblem) -> ProcessorQueues:
     """Return queues with every task placed as shuffled, in topological order."""
-    from zenturio.schedule.kernels.critical_path import empty_queues, enqueue_task  # noqa: PLC0415
+    from zenturio.schedule.kernels.dynamic_critical_path import empty_queues, enqueue_task  # noqa: PLC0415
 
     queues: ProcessorQueues = empty_queues(net)
     places = shuffle_placement(problem)

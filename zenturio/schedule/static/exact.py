@@ -14,7 +14,7 @@ from zenturio.schedule.algorithm import Kind
 from zenturio.schedule.model.lower_bounds import gap, lower_bound
 from zenturio.schedule.model.plan import Plan
 from zenturio.schedule.model.problem import MAX_SECONDS, Problem
-from zenturio.schedule.model.resources import Resources
+from zenturio.schedule.model.shared_resources import Resources
 from zenturio.schedule.static.genetic import (
     FREE,
     GeneticScheduler,

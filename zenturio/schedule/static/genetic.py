@@ -18,7 +18,7 @@ from zenturio.schedule.model.lower_bounds import gap, lower_bound
 from zenturio.schedule.model.metrics import METRICS, MetricCalculator, metric
 from zenturio.schedule.model.plan import Plan
 from zenturio.schedule.model.problem import Problem
-from zenturio.schedule.model.resources import no_capacities
+from zenturio.schedule.model.shared_resources import no_capacities
 from zenturio.schedule.model.workflow import Floats, Indices
 from zenturio.schedule.static.batch_mode import MaxMin, MinMin, Sufferage
 from zenturio.schedule.static.islands import (

@@ -18,7 +18,6 @@ from zenturio.schedule.model.problem import Problem
 from zenturio.schedule.model.workflow import Floats
 from zenturio.schedule.static.constrained import budget_plan, cheapest_plan
 from zenturio.schedule.static.genetic import start_order
-from zenturio.schedule.static.insertion import Tabu, TabuSettings, can_insert
 from zenturio.schedule.static.list_scheduling import (
     heft,
     mean_delays,
@@ -27,6 +26,7 @@ from zenturio.schedule.static.list_scheduling import (
 )
 from zenturio.schedule.static.metric_search import PlacementGroups
 from zenturio.schedule.static.partial_plans import Ints, PartialPlans
+from zenturio.schedule.static.tabu_search import Tabu, TabuSettings, can_insert
 from zenturio.settings.schema import setting
 
 _TABU_MOVES = 2000

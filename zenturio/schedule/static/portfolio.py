@@ -22,9 +22,9 @@ from zenturio.schedule.static.genetic import (
     GeneticSchedulerSettings,
     default_evaluations,
 )
-from zenturio.schedule.static.insertion import Tabu, can_insert, search_in_threads
 from zenturio.schedule.static.list_scheduling import heft
 from zenturio.schedule.static.shared_links import plan_for_shared_links
+from zenturio.schedule.static.tabu_search import Tabu, can_insert, search_in_threads
 from zenturio.settings.schema import setting
 from zenturio.system.machine import usable_cores
 

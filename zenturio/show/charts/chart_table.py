@@ -16,8 +16,8 @@ from zenturio.errors import InputError, did_you_mean
 from zenturio.experiment.aggregates import LEAST_FOR_MEDIAN_INTERVAL, median_interval
 from zenturio.query import statistics
 from zenturio.query.aggregates import Aggregate, Origins, exact_aggregate
+from zenturio.query.excluded_points import left_out_notes
 from zenturio.query.frames import Grouping
-from zenturio.query.outdated_points import left_out_notes
 from zenturio.show.chart import Chart, ChartAxis, Errors, Panel
 from zenturio.show.charts.chart_query import KINDS, ChartQuery
 from zenturio.show.renderers.plotly import NotebookChart

@@ -33,7 +33,7 @@ from zenturio.experiment.experiment import (
 )
 from zenturio.experiment.identity import file_digest
 from zenturio.experiment.metrics import RegexFinder
-from zenturio.experiment.number_texts import describe_text, number_hint
+from zenturio.experiment.number_hints import describe_text, number_hint
 from zenturio.expression import Expression, Value
 from zenturio.record import Repository
 from zenturio.regular_expressions import SlowPatternError

@@ -37,10 +37,10 @@ from zenturio.search import (
     StopRules,
     make,
 )
-from zenturio.search.advised_search import AdvisedSearch
 from zenturio.search.generator_engine import lag_for
 from zenturio.search.kriging_search import KrigingSearch, KrigingSettings, expected_best
 from zenturio.search.loop import Confirmation, check_confirmation, confirmed
+from zenturio.search.transfer_learning import AdvisedSearch
 from zenturio.space import Point, Space
 from zenturio.study.driver.experiment_states import LOOK_UPS
 from zenturio.study.driver.measurement_plan import PointRuns

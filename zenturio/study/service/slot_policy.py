@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from heapq import heapify, heapreplace
 from math import ceil
 
-from zenturio import priorities
+from zenturio import priority_rules
 from zenturio.errors import InputError, did_you_mean
-from zenturio.priorities import WaitingWorkflow
+from zenturio.priority_rules import WaitingWorkflow
 from zenturio.settings.schema import setting
 
-POLICIES = tuple(name for name in priorities.POLICIES if name != "basic")
+POLICIES = tuple(name for name in priority_rules.POLICIES if name != "basic")
 """All but the one that decides nothing."""
 UNKNOWN = 1.0
 """Seconds that an experiment is taken to last while none of any study has ended."""
@@ -71,7 +71,7 @@ def next_owner(
         load, mean = loads[owner], means[owner]
         seconds_ahead = _seconds_ahead(load, mean, free) if policy == "foft" else 0.0
         workflow = queue_facts(load, mean, now, slots, seconds_ahead)
-        return priorities.priority(policy, workflow), -load.arrival
+        return priority_rules.priority(policy, workflow), -load.arrival
 
     return max(owners, key=key)
 

@@ -428,7 +428,7 @@ def _live_output(digest: str) -> AttemptLogs:
 
 def files(request: Request) -> Response:
     """Return the files that the experiment ran with, filled again from the recorded sources."""
-    from zenturio.study.recorded_experiments import (  # noqa: PLC0415 - loads annotate
+    from zenturio.study.reprocess_experiments import (  # noqa: PLC0415 - loads annotate
         UnfilledError,
         commands_of,
         files_of,

@@ -33,7 +33,6 @@ from zenturio.query.aggregates import (
 )
 from zenturio.query.catalog import Catalog, StudyColumn
 from zenturio.query.select_statement import SelectItem
-from zenturio.record.column_groups import GroupedValues, RowGroups
 from zenturio.record.columnar_copy import (
     Array,
     ColumnarCopy,
@@ -43,6 +42,7 @@ from zenturio.record.columnar_copy import (
     look_up,
     row_parts,
 )
+from zenturio.record.columnar_groups import GroupedValues, RowGroups
 
 _FACTS = {"index": "position", "repeat": "repeat", "round": "round", "status": "status"}
 """What the copy calls the facts that it has."""

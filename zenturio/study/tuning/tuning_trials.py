@@ -49,7 +49,7 @@ from zenturio.study.driver.progress import STOPPED, RunProgress, score
 from zenturio.study.driver.search_source import mean_scores
 from zenturio.study.driver.study_driver import DriverSettings
 from zenturio.study.driver.study_session import StudySession
-from zenturio.study.tuning.tuning_target import TunedFunction, TunedProgram
+from zenturio.study.tuning.tuning_scenario import TunedFunction, TunedProgram
 
 OPENING = 8
 """So many trials are the first generation of an engine that has none."""

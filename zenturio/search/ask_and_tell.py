@@ -11,7 +11,6 @@ from typing import Any
 
 from zenturio.errors import InputError
 from zenturio.files import read_regular, write_whole
-from zenturio.search.advised_search import AdvisedSearch
 from zenturio.search.api import scores_for
 from zenturio.search.engine import SearchProblem, make
 from zenturio.search.loop import (
@@ -23,6 +22,7 @@ from zenturio.search.loop import (
     parse_stop_rules,
 )
 from zenturio.search.objective import Directions, Trial
+from zenturio.search.transfer_learning import AdvisedSearch
 from zenturio.space import Point, Space
 from zenturio.space.space import fingerprint
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from zenturio import priorities as by
+from zenturio import priority_rules as by
 from zenturio.schedule.kernels.plan_times import pop, push
 
 NONE = -1

@@ -26,8 +26,8 @@ from zenturio.annotate.counter_events import (
     counter_event,
 )
 from zenturio.system import processes
-from zenturio.system.capabilities import IS_LINUX, PROC, SYS
 from zenturio.system.machine import PERF_PARANOID, io_account, proportional_bytes
+from zenturio.system.platform_detection import IS_LINUX, PROC, SYS
 
 if TYPE_CHECKING:
     import subprocess

@@ -23,7 +23,7 @@ from zenturio.experiment.signed_ranks import (
     is_clear,
 )
 from zenturio.record import Repository
-from zenturio.study.paired.compared import ALPHA, FAILURES, PairedOptions, differences
+from zenturio.study.paired.compare_and_gate import ALPHA, FAILURES, PairedOptions, differences
 from zenturio.study.paired.paired_study import (
     LABEL_DIGITS,
     WARMUP,

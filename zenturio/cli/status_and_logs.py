@@ -315,7 +315,7 @@ def with_beside(
 
 def _outside(db: str | None, statuses: Sequence["StudyStatus"]) -> dict[str, int]:
     """Return by study how many experiments have points that are not in its space any more."""
-    from zenturio.query.outdated_points import digests_outside, is_unchanged
+    from zenturio.query.excluded_points import digests_outside, is_unchanged
     from zenturio.study.overview import opened_repository
 
     counts = {status.study: 0 for status in statuses}
@@ -478,7 +478,7 @@ def _state(details: "ExperimentDetails") -> str:
 
 def _commands(details: "ExperimentDetails") -> list[str]:
     """Return the BUILD and RUN commands that ran; as written if values cannot be filled in."""
-    from zenturio.study.recorded_experiments import UnfilledError, commands_of
+    from zenturio.study.reprocess_experiments import UnfilledError, commands_of
 
     notes = details.definition.notes
     as_written = [command for kind in ("builds", "runs") for command in notes.get(kind, ())]

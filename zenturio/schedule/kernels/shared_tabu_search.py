@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit
 
 from zenturio.schedule.kernels.capacities import inputs_at, place_by_capacity
-from zenturio.schedule.kernels.insertion_search import (
+from zenturio.schedule.kernels.tabu_search import (
     AFTER,
     BEFORE,
     FREE,

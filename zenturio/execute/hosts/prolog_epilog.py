@@ -47,7 +47,7 @@ from zenturio.execute.launch_request import (
     step_request,
 )
 from zenturio.execute.local_runner import IDENTITY, judge_run
-from zenturio.execute.run_facts import check_run_facts
+from zenturio.execute.run_conditions import check_run_facts
 from zenturio.execute.wire import MalformedError, short_repr
 from zenturio.execute.workspace import REPORT
 from zenturio.experiment import Build, Experiment, ExperimentFile, Log, Step

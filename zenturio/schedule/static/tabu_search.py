@@ -44,20 +44,20 @@ class SequenceSearch:
     """The search where each processor runs one task at a time."""
 
     def __init__(self, problem: Problem, case: Any) -> None:
-        from zenturio.schedule.kernels.insertion_search import empty_sequences  # noqa: PLC0415 - loads Numba
+        from zenturio.schedule.kernels.tabu_search import empty_sequences  # noqa: PLC0415 - loads Numba
 
         self._case, self._bound = case, _bound_tasks(problem)
         self._current = empty_sequences(problem.tasks, problem.processors)
         self.best = empty_sequences(problem.tasks, problem.processors)
 
     def fill(self, plan: Plan) -> None:
-        from zenturio.schedule.kernels.insertion_search import fill_sequences  # noqa: PLC0415
+        from zenturio.schedule.kernels.tabu_search import fill_sequences  # noqa: PLC0415
 
         place, order = plan.processor.astype(np.int64), start_order(plan).astype(np.int64)
         fill_sequences(self._case.forth, self._current, place, order)
 
     def search(self, moves: int, goal: float, state: Any) -> tuple[float, int]:
-        from zenturio.schedule.kernels.insertion_search import search_insertions  # noqa: PLC0415
+        from zenturio.schedule.kernels.tabu_search import search_insertions  # noqa: PLC0415
 
         shortest, count = search_insertions(
             self._case, self._bound, self._current, self.best, moves, goal, state
@@ -69,7 +69,7 @@ class WindowSearch:
     """The search where tasks share machines."""
 
     def __init__(self, problem: Problem, case: Any) -> None:
-        from zenturio.schedule.kernels.shared_insertion import SharedCase  # noqa: PLC0415 - loads Numba
+        from zenturio.schedule.kernels.shared_tabu_search import SharedCase  # noqa: PLC0415 - loads Numba
 
         rank = np.empty(problem.tasks, np.int64)
         rank[problem.order] = np.arange(problem.tasks)
@@ -85,7 +85,7 @@ class WindowSearch:
 
     def _empty(self, problem: Problem) -> Any:
         from zenturio.schedule.kernels.capacities import empty_timeline  # noqa: PLC0415
-        from zenturio.schedule.kernels.shared_insertion import SharedPlan  # noqa: PLC0415
+        from zenturio.schedule.kernels.shared_tabu_search import SharedPlan  # noqa: PLC0415
 
         tasks = problem.tasks
         return SharedPlan(
@@ -103,7 +103,7 @@ class WindowSearch:
         self.current.by_end[:] = self.current.by_start
 
     def search(self, moves: int, goal: float, state: Any) -> tuple[float, int]:
-        from zenturio.schedule.kernels.shared_insertion import search_windows  # noqa: PLC0415
+        from zenturio.schedule.kernels.shared_tabu_search import search_windows  # noqa: PLC0415
 
         shortest, count = search_windows(self.case, self.current, self.best, moves, goal, state)
         return float(shortest), int(count)

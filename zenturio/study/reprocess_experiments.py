@@ -11,9 +11,9 @@ from itertools import islice
 from typing import Any, Self, cast
 
 from zenturio.annotate.commands import fill_command
-from zenturio.annotate.hole_search import Filler
 from zenturio.annotate.model import MEASURED, Application, Metric
 from zenturio.annotate.scan import scan, scan_kept
+from zenturio.annotate.substitution import Filler
 from zenturio.errors import InputError, SpaceError
 from zenturio.execute.experiment_codec import value_from_json, values_to_json
 from zenturio.experiment import (

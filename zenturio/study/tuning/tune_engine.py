@@ -39,9 +39,10 @@ from zenturio.study.driver.in_flight import Calls
 from zenturio.study.driver.progress import RunProgress, RunSummary, is_exact
 from zenturio.study.driver.study_driver import AnyExecutor
 from zenturio.study.recorded_definition import ArchivedStudy, define_study
-from zenturio.study.recorded_experiments import extract
+from zenturio.study.reprocess_experiments import extract
 from zenturio.study.study_request import DEFAULT_PLACE, PlaceOptions
-from zenturio.study.tuning.tournament import (
+from zenturio.study.tuning.tuning_scenario import Ranges, Target, TunedFunction, TunedProgram
+from zenturio.study.tuning.tuning_trials import (
     LocalTrials,
     ThreadedTrials,
     Tournament,
@@ -50,7 +51,6 @@ from zenturio.study.tuning.tournament import (
     TuningTask,
     TuningTrial,
 )
-from zenturio.study.tuning.tuning_target import Ranges, Target, TunedFunction, TunedProgram
 from zenturio.system.machine import usable_cores
 
 ENDING = ".tune"

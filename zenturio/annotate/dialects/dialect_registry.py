@@ -18,7 +18,7 @@ from pathlib import PurePath
 
 from zenturio import plugins
 from zenturio.annotate.dialects import (
-    braces,
+    c_family,
     languages,
     markup,
     scripts,
@@ -45,7 +45,7 @@ SIDE = Dialect("zen", (".zen",), line=(*UNKNOWN.line, ""), block=UNKNOWN.block, 
 # a plug-in is asked first, so that it can replace a built-in one.
 BUILT_IN: tuple[Dialect, ...] = (
     SIDE,
-    *braces.DIALECTS,
+    *c_family.DIALECTS,
     *languages.DIALECTS,
     *scripts.DIALECTS,
     *settings_files.DIALECTS,

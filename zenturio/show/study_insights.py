@@ -14,9 +14,9 @@ from zenturio import quantities
 from zenturio.errors import InputError, Passage, SpaceError
 from zenturio.experiment.aggregates import LEAST_FOR_MEDIAN_INTERVAL
 from zenturio.expression import text_of
+from zenturio.query.excluded_points import digests_outside
 from zenturio.query.forest import ForestShares, ParameterShare, forest_shares
 from zenturio.query.importance import LEAST, UNKNOWN
-from zenturio.query.outdated_points import digests_outside
 from zenturio.query.points_outside import present_space
 from zenturio.query.regression import real_column
 from zenturio.query.statistics import student
