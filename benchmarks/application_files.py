@@ -202,11 +202,11 @@ def planning_rows(sizes: list[int]) -> Iterator[dict[str, Any]]:
     """What is asked of the sets while spaces are counted whose parameters are tied to a chain."""
     from zenturio.expression import parse
     from zenturio.space import Space
-    from zenturio.space.column_join import JoinStatistics
+    from zenturio.space.column_join import PlannerStatistics
 
-    ask = JoinStatistics.count
+    ask = PlannerStatistics.count
 
-    def count(self: JoinStatistics, name: str) -> int:
+    def count(self: PlannerStatistics, name: str) -> int:
         counts["asked"] += 1
         return ask(self, name)
 
@@ -215,11 +215,11 @@ def planning_rows(sizes: list[int]) -> Iterator[dict[str, Any]]:
         return Space(constraints=[f"p{i} <= p{i + 1}" for i in range(size - 1)], **sets).size
 
     parse("1")  # what is loaded once is not of the first size
-    JoinStatistics.count = count  # type: ignore[method-assign]
+    PlannerStatistics.count = count  # type: ignore[method-assign]
     try:
         measured = [counted("asked", lambda size=size: count_points(size)) for size in sizes]
     finally:
-        JoinStatistics.count = ask  # type: ignore[method-assign]
+        PlannerStatistics.count = ask  # type: ignore[method-assign]
     yield row("count a chain of parameters: sets queried", sizes, measured, 1)
 
 

@@ -21,7 +21,7 @@ from typing import Any
 from zenturio.priority_rules import POLICIES
 from zenturio.schedule.model.platform import identical
 from zenturio.schedule.online.policies import OnlineSimulation, SharingPolicy
-from zenturio.schedule.online.stream import Online51, WorkflowStream, WorkflowSubmission
+from zenturio.schedule.online.stream import BioinformaticsStream, WorkflowStream, WorkflowSubmission
 from zenturio.schedule.simulate.simulator import simulate
 
 UNITS = ("task", "dag")
@@ -58,7 +58,7 @@ def repeated(stream: WorkflowStream, times: int) -> WorkflowStream:
 
 
 def speed(times: int) -> dict[str, Any]:
-    stream = Online51().stream(0)
+    stream = BioinformaticsStream().stream(0)
     online = OnlineSimulation(stream, identical(4))
     arrivals = stream.arrivals[stream.owner]
     round_of(stream)  # compiles, if it has to
@@ -84,7 +84,9 @@ def speed(times: int) -> dict[str, Any]:
 
 def quality(seeds: int) -> dict[str, dict[str, float]]:
     found: dict[str, dict[str, float]] = {}
-    streams = [OnlineSimulation(Online51().stream(seed), identical(4)) for seed in range(seeds)]
+    streams = [
+        OnlineSimulation(BioinformaticsStream().stream(seed), identical(4)) for seed in range(seeds)
+    ]
     for by in UNITS:
         for policy in POLICIES:
             each = [online.play(policy, by).metrics for online in streams]

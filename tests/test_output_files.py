@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from zenturio.annotate.scan import scan
 from zenturio.cli.main import app
 from zenturio.errors import SafetyError
-from zenturio.files import OutputFiles, write_output
+from zenturio.files import OutputFileRecords, write_output
 
 PROGRAM = """\
 # ZEN$ PARAM n = { 1, 2 }
@@ -128,9 +128,9 @@ def test_a_record_that_is_damaged_hides_nothing(project):
     line = record.read_text()
     for damaged in ("{", "[]\n", '{"path": "one"}\n', '{"path": "one", "digest": 7}\n', "\0\n"):
         record.write_text(damaged)
-        assert not OutputFiles.of(project).includes(project / "one")
+        assert not OutputFileRecords.of(project).includes(project / "one")
         record.write_text(damaged.rstrip("\n") + "\n" + line)
-        assert OutputFiles.of(project).includes(project / "one")
+        assert OutputFileRecords.of(project).includes(project / "one")
 
 
 def test_what_a_record_that_came_with_a_project_hides_is_told(project):

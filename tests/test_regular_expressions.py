@@ -11,7 +11,7 @@ from zenturio import regular_expressions
 from zenturio.annotate.model import Metric
 from zenturio.annotate.patterns import GitIgnore
 from zenturio.experiment.experiment import Log
-from zenturio.experiment.metrics import EvidenceText, metric_finder
+from zenturio.experiment.metrics import SearchedOutput, metric_finder
 from zenturio.regular_expressions import (
     PatternError,
     SlowPatternError,
@@ -130,4 +130,4 @@ def test_rules_of_git_and_metrics_need_no_re2(without_re2, tmp_path):
     assert ignored == ["a.o"]
     assert rules.rule(tmp_path / "build" / "x").line == 2
     finder = metric_finder(Metric("n", "stdout", regex=r"^n=(\d+)$", take="all"))
-    assert finder.find(EvidenceText("stdout", Log(b"n=1\r\nn=x\nn=3\n"))) == [1, 3]
+    assert finder.find(SearchedOutput("stdout", Log(b"n=1\r\nn=x\nn=3\n"))) == [1, 3]

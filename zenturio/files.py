@@ -353,7 +353,7 @@ def note_database(path: Path) -> None:
     hidden = any(part.startswith(".") for part in path.absolute().parts)
     # On a full disk the run has an error of its own, and the next one notes it.
     with suppress(OSError):
-        if not hidden and path.is_file() and not OutputFiles.of(path.parent).includes(path):
+        if not hidden and path.is_file() and not OutputFileRecords.of(path.parent).includes(path):
             _note(path, _DATABASE)
 
 
@@ -395,7 +395,7 @@ def _key(path: Path, project: Path) -> str:
 
 
 @dataclass
-class OutputFiles:
+class OutputFileRecords:
     """What is written down of outputs in some projects."""
 
     _records: Mapping[Path, Mapping[str, Any]] = field(default_factory=dict)
@@ -410,12 +410,12 @@ class OutputFiles:
         """Most files of a large folder are none of these, and need no further look."""
 
     @staticmethod
-    def of(folder: Path) -> OutputFiles:
+    def of(folder: Path) -> OutputFileRecords:
         """The records of the project that *folder* is in, and of the one that one stands in."""
         projects = {own_project(Path(os.path.realpath(folder))), own_project(Path.cwd())} - {None}
         records = {project: _read(project) for project in projects if project is not None}
         kept = {project: record for project, record in records.items() if record}
-        return OutputFiles(kept, frozenset(filter(None, map(redirected_to, (1, 2)))))
+        return OutputFileRecords(kept, frozenset(filter(None, map(redirected_to, (1, 2)))))
 
     def __bool__(self) -> bool:
         return bool(self._names)

@@ -26,7 +26,7 @@ from zenturio.annotate.model import (
     RunStatement,
     ZipStatement,
 )
-from zenturio.annotate.patterns import EVERY, JsonPathFilter, json_steps
+from zenturio.annotate.patterns import EVERY, JsonFilterSelector, json_steps
 from zenturio.errors import AnnotationError, InputError, Passage
 from zenturio.expression import parse
 
@@ -512,6 +512,6 @@ def test_members_of_json_compare_with_their_own_kind_alone(literal, less, equal,
     true = {"==": equal, "!=": others, "<": less, ">": more}
     true |= {"<=": [*less, *equal], ">=": [*equal, *more]}
     for operator, expected in true.items():
-        accepts = JsonPathFilter((), operator, literal).accepts
+        accepts = JsonFilterSelector((), operator, literal).accepts
         found = [value for value in VALUES if accepts(value)]
         assert sorted(map(repr, found)) == sorted(map(repr, expected)), operator

@@ -10,7 +10,7 @@ from zenturio.annotate.scan import scan
 from zenturio.execute.local import Local
 from zenturio.execute.local_runner import unchanged_sources
 from zenturio.experiment import ExperimentGenerator, experiment_generator
-from zenturio.experiment.experiment import OriginalFiles
+from zenturio.experiment.experiment import UnchangedFiles
 
 MAKEFILE = "p: p.c\n\tcc -o p p.c\n\techo made >> log\n"
 PROGRAM = """\
@@ -151,8 +151,8 @@ def test_files_of_metrics_are_looked_for_once_among_very_many(tmp_path, monkeypa
     application, calls = scan(tmp_path), []
     monkeypatch.setattr(experiment_generator, "_MOST_HELD", 10)
     generator = ExperimentGenerator(application)
-    make = OriginalFiles.__getitem__
-    monkeypatch.setattr(OriginalFiles, "__getitem__", lambda *at: calls.append(at) or make(*at))
+    make = UnchangedFiles.__getitem__
+    monkeypatch.setattr(UnchangedFiles, "__getitem__", lambda *at: calls.append(at) or make(*at))
     for point in application.space:
         (experiment,) = generator.experiments(point, 0)
         assert unchanged_sources(experiment, str(tmp_path)) == ["data7.txt"]

@@ -15,7 +15,13 @@ from zenturio.annotate.model import Metric
 from zenturio.errors import InputError, Place
 from zenturio.experiment import Evidence, Log, MetricReader, Missing, Recipe, Series
 from zenturio.experiment.experiment import missing_reasons
-from zenturio.experiment.metrics import CutNumbers, RegexFinder, measure, parse_value, take_value
+from zenturio.experiment.metrics import (
+    PartialNumberCheck,
+    RegexFinder,
+    measure,
+    parse_value,
+    take_value,
+)
 from zenturio.experiment.number_hints import LONGEST, clock_hint, describe_text, number_hint
 from zenturio.expression import parse
 from zenturio.regular_expressions import SlowPatternError
@@ -945,7 +951,7 @@ def test_no_hint_leads_to_the_beginning_of_a_number(text, hint):
     ],
 )
 def test_a_number_of_which_a_part_is_captured_is_told_once(pattern, text, told):
-    cuts = CutNumbers([regex(pattern)])
+    cuts = PartialNumberCheck([regex(pattern)])
     remark = cuts.see(Evidence(log(text))).get("x", "")
     assert bool(remark) == bool(told)
     assert remark.startswith(f"x is {told}" if told else "")
@@ -958,14 +964,14 @@ def test_a_number_of_which_a_part_is_captured_is_told_once(pattern, text, told):
 
 def test_a_number_is_not_said_to_be_cut_where_the_log_itself_is():
     cuts, pattern = Evidence(Log(b"x 1,2", b"34\n", 9)), regex(r"x (\d+)")
-    assert not list(CutNumbers([pattern]).see(cuts))
-    assert list(CutNumbers([pattern]).see(replace(cuts, stdout=Log(b"x 1,2", b"34\n", 8))))
+    assert not list(PartialNumberCheck([pattern]).see(cuts))
+    assert list(PartialNumberCheck([pattern]).see(replace(cuts, stdout=Log(b"x 1,2", b"34\n", 8))))
 
 
 def test_a_pattern_that_takes_too_long_leaves_the_others_to_be_looked_at(monkeypatch):
     cut_number = RegexFinder.cut_number
     cuts, is_slow = (
-        CutNumbers([regex(r"y (\d+)", name="y"), regex(r"x (\d+)")]),
+        PartialNumberCheck([regex(r"y (\d+)", name="y"), regex(r"x (\d+)")]),
         iter((True, False)),
     )
 
@@ -980,7 +986,7 @@ def test_a_pattern_that_takes_too_long_leaves_the_others_to_be_looked_at(monkeyp
 
 @pytest.mark.parametrize(("take", "is_told"), [("first", True), ("min", True), ("count", False)])
 def test_the_value_that_counts_may_be_a_part_of_a_number(take, is_told):
-    cuts = CutNumbers([regex(r"x (\d+)", take)])
+    cuts = PartialNumberCheck([regex(r"x (\d+)", take)])
     assert len(cuts.see(Evidence(log("x 1,234\nx 5\n")))) == is_told
 
 

@@ -47,10 +47,10 @@ from zenturio.record.entities import (
     ExperimentState,
     Lease,
     MeasurementRound,
-    PlacedRun,
-    RecordKey,
+    RecordPosition,
     RepositoryEvent,
     ResultCount,
+    ResultRunPosition,
     RowChoice,
     StudyDefinition,
     StudyDeletion,
@@ -386,13 +386,13 @@ class ReferenceRepository(ReferenceQueue):
                 self._get_study(study).rounds = [*rounds[:-1], seeded]
             return self.rounds(study)[-1].seed
 
-    def placed_runs(self, study: str, order: str) -> tuple[PlacedRun, ...]:
+    def placed_runs(self, study: str, order: str) -> tuple[ResultRunPosition, ...]:
         placed = []
         for record in self.records(study):
             at = self._conditions.get(record.key.row)
             if at is not None and at.run_order == order and record.outcome:
                 machine, block, turn = record.outcome.machine, at.run_block or 0, at.run_turn or 0
-                placed.append(PlacedRun(record.round, machine, record.repeat, block, turn))
+                placed.append(ResultRunPosition(record.round, machine, record.repeat, block, turn))
         return tuple(sorted(placed, key=lambda run: run.turn))
 
     def cached(
@@ -478,7 +478,7 @@ class ReferenceRepository(ReferenceQueue):
             row.outcome.metrics, home.name, home.metric_sources, stored.metric_sources
         )
         outcome = replace(row.outcome, digest=experiment.digest, metrics=metrics)
-        key = RecordKey(experiment.index, experiment.repeat, next(self._numbers))
+        key = RecordPosition(experiment.index, experiment.repeat, next(self._numbers))
         values = dict(experiment.values)
         self._put(
             stored,
@@ -579,7 +579,7 @@ class ReferenceRepository(ReferenceQueue):
 
     def _accept(self, stored: ReferenceStudy, claim: ReferenceClaim, outcome: Outcome) -> None:
         experiment = claim.experiment
-        key = RecordKey(experiment.index, experiment.repeat, claim.id)
+        key = RecordPosition(experiment.index, experiment.repeat, claim.id)
         self._logs[claim.id] = AttemptLogs(outcome.stdout, outcome.stderr)
         self._artifacts[claim.id] = outcome.artifacts
         self._conditions[claim.id] = outcome.conditions
@@ -803,7 +803,7 @@ class ReferenceRepository(ReferenceQueue):
         self,
         study: str,
         *,
-        after: RecordKey | None = None,
+        after: RecordPosition | None = None,
         states: Iterable[ExperimentState] | None = None,
     ) -> Iterator[ExperimentRecord]:
         selected = frozenset(EXPERIMENT_STATES if states is None else states)

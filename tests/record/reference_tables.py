@@ -14,7 +14,7 @@ from zenturio.record.entities import (
     ExperimentRecord,
     ExperimentState,
     MeasurementRound,
-    RecordKey,
+    RecordPosition,
     RepositoryEvent,
     StudyDefinition,
     StudyInfo,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class ReferenceResult:
     """A result of a study."""
 
-    key: RecordKey
+    key: RecordPosition
     values: Mapping[str, Value]
     outcome: Outcome
     """Without logs and artifacts."""
@@ -192,5 +192,5 @@ class ReferenceAttempt:
 def _of_point(
     stored: ReferenceStudy, number: int, experiment: Experiment, state: ExperimentState
 ) -> ExperimentRecord:
-    key = RecordKey(experiment.index, experiment.repeat, number)
+    key = RecordPosition(experiment.index, experiment.repeat, number)
     return ExperimentRecord(key, experiment.digest, state, stored.point(experiment.values), None)

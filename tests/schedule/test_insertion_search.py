@@ -32,7 +32,11 @@ from zenturio.schedule.model.platform import NetworkLink, Platform, PlatformMach
 from zenturio.schedule.model.problem import Problem
 from zenturio.schedule.model.workflow import Workflow, WorkflowTask
 from zenturio.schedule.static.genetic import decoding_problem_of, start_order
-from zenturio.schedule.static.tabu_search import InsertionSearch, WindowSearch, search_in_threads
+from zenturio.schedule.static.tabu_search import (
+    InsertionSearch,
+    SharedMachineSearch,
+    search_in_threads,
+)
 from zenturio.search.kernels.rng import stream
 
 
@@ -230,7 +234,7 @@ def naive_windows(problem, plan, task, machine):
 def test_the_best_window_is_that_of_a_program_that_tries_all(seed):
     problem = shared_problem(seed)
     first = make("shuffle").plan(problem)
-    kernel = WindowSearch(problem, decoding_problem_of(problem))
+    kernel = SharedMachineSearch(problem, decoding_problem_of(problem))
     kernel.fill(first)
     case, plan = kernel.case, kernel.current
     makespan = decode_shared(case, plan)
@@ -257,7 +261,7 @@ def test_the_best_window_is_that_of_a_program_that_tries_all(seed):
 @pytest.mark.parametrize("seed", range(2))
 def test_where_tasks_share_machines_a_move_keeps_what_it_promises(seed):
     problem = shared_problem(seed)
-    kernel = WindowSearch(problem, decoding_problem_of(problem))
+    kernel = SharedMachineSearch(problem, decoding_problem_of(problem))
     kernel.fill(make("shuffle").plan(problem))
     case, plan = kernel.case, kernel.current
     decode_shared(case, plan)

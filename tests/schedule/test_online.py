@@ -24,7 +24,7 @@ from zenturio.schedule.model.platform import (
 from zenturio.schedule.model.problem import Problem
 from zenturio.schedule.model.workflow import Workflow, WorkflowTask
 from zenturio.schedule.online.policies import OnlineSimulation
-from zenturio.schedule.online.stream import Online51, WorkflowStream, WorkflowSubmission
+from zenturio.schedule.online.stream import BioinformaticsStream, WorkflowStream, WorkflowSubmission
 from zenturio.schedule.simulate.simulator import Perturbation
 from zenturio.schedule.static.list_scheduling import heft
 
@@ -55,7 +55,7 @@ def order(policy, *pairs, on=ONE, by="task"):
 @pytest.fixture(scope="module")
 def experiment():
     """The study of the paper, under each policy."""
-    online = OnlineSimulation(Online51().stream(0), identical(4))
+    online = OnlineSimulation(BioinformaticsStream().stream(0), identical(4))
     return {policy: online.play(policy) for policy in POLICIES}
 
 
@@ -311,7 +311,7 @@ def test_workflows_that_cannot_end_are_told_and_nothing_is_made_up():
 
 
 def test_the_study_has_the_workflows_of_the_paper():
-    found = Online51().stream(3)
+    found = BioinformaticsStream().stream(3)
     assert len(found) == 102
     assert found.arrivals[:51].tolist() == [12 * i for i in range(51)]
     assert found.arrivals[51:].tolist() == [1200 + 12 * i for i in range(51)]

@@ -7,7 +7,7 @@ import zenturio as zen
 from zenturio.errors import InputError
 from zenturio.search import make
 from zenturio.search.ask_and_tell import Optimization
-from zenturio.search.transfer_learning import AdvisedSearch, rank_correlation
+from zenturio.search.transfer_learning import TransferSearch, rank_correlation
 from zenturio.testing.engines import EngineContract
 
 SPACE = zen.Space(a=range(30), b=range(30), c=range(30))
@@ -45,7 +45,7 @@ class TestAdvisedEngines(EngineContract):
         points = problem.space.sample(min(size, 20), 8)
         sign = 1.0 if problem.directions.names[0] == "minimize" else -1.0
         advice = {point: (sign * at,) * len(problem.directions) for at, point in enumerate(points)}
-        return AdvisedSearch(make(self.engine, problem), problem, advice)
+        return TransferSearch(make(self.engine, problem), problem, advice)
 
     @pytest.mark.slow
     def test_a_search_whose_process_was_killed_goes_on_in_another_one(self):

@@ -5,7 +5,7 @@ import pytest
 
 import zenturio as zen
 from zenturio.search import Directions, SearchProblem, make
-from zenturio.search.auto_search import MixedSearch
+from zenturio.search.auto_search import GlobalLocalSearch
 from zenturio.search.baselines import Random
 from zenturio.search.ga import Ga
 from zenturio.search.genome import Genome
@@ -40,9 +40,9 @@ def ellipsoid(point):
 
 @pytest.mark.parametrize(
     ("space", "directions", "budget", "engine"),
-    [(PLANE, ("minimize",), 200, MixedSearch), (PLANE, ("minimize",), 10_000, Ga),
-     (PLANE, ("minimize",), None, MixedSearch), (PLANE, ("minimize", "maximize"), 5000, Nsga2),
-     (PLANE, ("minimize", "maximize"), 100, MixedSearch),
+    [(PLANE, ("minimize",), 200, GlobalLocalSearch), (PLANE, ("minimize",), 10_000, Ga),
+     (PLANE, ("minimize",), None, GlobalLocalSearch), (PLANE, ("minimize", "maximize"), 5000, Nsga2),
+     (PLANE, ("minimize", "maximize"), 100, GlobalLocalSearch),
      (zen.Space(x=range(800)), ("minimize",), 900, Random)],
 )  # fmt: skip
 def test_the_engine_is_chosen_by_the_problem(space, directions, budget, engine):

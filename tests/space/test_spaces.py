@@ -32,8 +32,8 @@ from zenturio.space.column_join import (
     BindStep,
     FilterStep,
     JoinPlan,
-    JoinStatistics,
     PairTable,
+    PlannerStatistics,
     _cost,
     _grouped_plan,
 )
@@ -158,7 +158,7 @@ def test_choices_without_starts_are_the_same_for_all_rows():
 
 def test_a_plan_of_a_join_costs_the_rows_that_it_makes():
     (part,) = zen.Space(a=range(1, 5), b=range(1, 6)).where("a + b > 2")._parts
-    facts = JoinStatistics(part)
+    facts = PlannerStatistics(part)
     (pair,) = facts.rules
     plans = {
         (BindStep("a"), BindStep("b", pair)): 4 + 19,
@@ -169,14 +169,14 @@ def test_a_plan_of_a_join_costs_the_rows_that_it_makes():
     assert costs == pytest.approx(plans)
     (part,) = zen.Space(a=range(1, 5), b=range(1, 6), c=[1, 2]).where("a + b + c > 4")._parts
     binds = (BindStep("a"), BindStep("b"), BindStep("c"))
-    facts = JoinStatistics(part)
+    facts = PlannerStatistics(part)
     (expression,) = facts.rules
     assert _cost(facts, JoinPlan((*binds, FilterStep(expression)))) == 4 + 20 + 40 + 5 * 40
 
 
 def test_a_dimension_is_bound_by_the_most_selective_pair_with_one_before_it():
     (part,) = zen.Space(a=range(1, 5), b=range(1, 6)).where("a + b > 2")._parts
-    facts = JoinStatistics(part)
+    facts = PlannerStatistics(part)
     (pair,) = facts.rules
     assert _grouped_plan(facts, [["a", "b"]]).steps == (BindStep("a"), BindStep("b", pair))
     inserted = (BindStep("b"), BindStep("a"), FilterStep(pair))
@@ -184,7 +184,7 @@ def test_a_dimension_is_bound_by_the_most_selective_pair_with_one_before_it():
     for first, second in (("a + c > 2", "b + c > 5"), ("b + c > 5", "a + c > 2")):
         space = zen.Space(a=range(1, 5), b=range(1, 6), c=[1, 2]).where(first, second)
         (part,) = space._parts
-        facts = JoinStatistics(part)
+        facts = PlannerStatistics(part)
         pairs = {rule.first: rule for rule in facts.rules}
         assert _grouped_plan(facts, [["a", "b", "c"]]).steps == (
             BindStep("a"), BindStep("b"), BindStep("c", pairs["b"]), FilterStep(pairs["a"]),

@@ -200,13 +200,13 @@ def test_planning_looks_at_each_rule_a_few_times(constraints, monkeypatch):
     counts = []
     for share in (0.1, 1.0):
         asked = []
-        count = column_join.JoinStatistics.count
+        count = column_join.PlannerStatistics.count
 
         def counted(self, name, asked=asked, count=count):
             asked.append(name)
             return count(self, name)
 
-        monkeypatch.setattr(column_join.JoinStatistics, "count", counted)
+        monkeypatch.setattr(column_join.PlannerStatistics, "count", counted)
         number = int(len(constraints) * share)
         space = Space(
             [Parameter(f"p{i}", elements([str(n) for n in range(5)])) for i in range(300)],
@@ -223,5 +223,5 @@ def test_a_product_beyond_all_floats_is_planned():
     parameters = tuple(Parameter(name, elements([str(n) for n in range(10)])) for name in names)
     constraints = (parse(" + ".join(names) + " < 3"), parse("p0 + p1 + p2 < 3"))
     (part,) = split(define(parameters, constraints))
-    plan = column_join.low_memory_plan(column_join.JoinStatistics(part))
+    plan = column_join.low_memory_plan(column_join.PlannerStatistics(part))
     assert len(plan.steps) == len(names) + 2

@@ -13,7 +13,7 @@ from zenturio.errors import InputError
 from zenturio.experiment import Outcome
 from zenturio.experiment.experiment import RunPosition
 from zenturio.expression import parse
-from zenturio.record.entities import PlacedRun
+from zenturio.record.entities import ResultRunPosition
 from zenturio.search import Budget
 from zenturio.space import Space, span, uniform
 from zenturio.study.driver.search_source import (
@@ -105,7 +105,7 @@ class Record:
             now, _, made = heapq.heappop(running)
             _, block, turn = source.arrived(made)
             assert source.arrived(made) == ("search", block, turn)  # a commit may be tried again
-            self.placed.append(PlacedRun(1, None, made.repeat, block, turn))
+            self.placed.append(ResultRunPosition(1, None, made.repeat, block, turn))
             self.outcomes[made.digest] = outcome_of(made)
             self.by_key[source.point_of(made), made.repeat] = self.outcomes[made.digest]
             if len(self.outcomes) == kills_after:
@@ -190,7 +190,7 @@ def test_an_order_of_another_search_is_left_and_told_of():
     first.run(SPEC, seed=1)
     other = replace(SPEC, seed=6)
     followed = Record().run(other, seed=2, followed=[
-        PlacedRun(1, None, 1, trial + 40, trial) for trial in range(1, 9)
+        ResultRunPosition(1, None, 1, trial + 40, trial) for trial in range(1, 9)
     ])  # fmt: skip
     assert followed.arrivals.left_at == 0
     assert len(followed.loop.trials) == BUDGET
@@ -310,7 +310,7 @@ def test_what_a_search_begins_with_is_said():
     assert known_notes(spec, {}) == ()
     (note,) = known_notes(spec, {point: (1.0,)})
     assert note.startswith("the search starts with 1 point that was measured before")
-    followed = (PlacedRun(1, None, 1, 1, 1),)
+    followed = (ResultRunPosition(1, None, 1, 1, 1),)
     told = replace(
         spec, replay="s@1", followed=followed, learn_from="old", advice=(((1,), 0.5), ((2,), 0.5))
     )
@@ -321,7 +321,7 @@ def test_what_a_search_begins_with_is_said():
 
 
 def test_an_order_that_is_left_says_after_how_many_results():
-    runs = [PlacedRun(1, None, 1, block, turn) for turn, block in enumerate((3, 1, 2), 1)]
+    runs = [ResultRunPosition(1, None, 1, block, turn) for turn, block in enumerate((3, 1, 2), 1)]
     order = ArrivalOrder("search", (), runs)
     assert order.may_be_next((3, 1))
     assert not order.may_be_next((1, 1))
@@ -346,8 +346,10 @@ def test_an_order_that_is_left_says_after_how_many_results():
 
 
 def test_an_own_record_is_left_only_once_the_other_search_has_been():
-    own = [PlacedRun(1, None, 1, 1, 1), PlacedRun(1, None, 1, 2, 2)]
-    followed = [PlacedRun(1, None, 1, block, turn) for turn, block in enumerate((1, 2, 3), 1)]
+    own = [ResultRunPosition(1, None, 1, 1, 1), ResultRunPosition(1, None, 1, 2, 2)]
+    followed = [
+        ResultRunPosition(1, None, 1, block, turn) for turn, block in enumerate((1, 2, 3), 1)
+    ]
     order = ArrivalOrder("search", own, followed)
     list(order.leave())
     assert order.may_be_next((1, 1))
@@ -356,7 +358,7 @@ def test_an_own_record_is_left_only_once_the_other_search_has_been():
 
 
 def test_runs_without_a_record_take_the_turns_that_no_record_has():
-    runs = [PlacedRun(1, None, 1, block, turn) for block, turn in ((1, 1), (3, 2), (4, 4))]
+    runs = [ResultRunPosition(1, None, 1, block, turn) for block, turn in ((1, 1), (3, 2), (4, 4))]
     order = ArrivalOrder("search", runs)
     assert order.has_gaps
     assert not ArrivalOrder("search", runs[:2]).has_gaps
@@ -377,7 +379,9 @@ def test_runs_without_a_record_take_the_turns_that_no_record_has():
 
 
 def test_a_run_that_was_expected_from_the_record_and_is_run_takes_the_next_turn():
-    order = ArrivalOrder("search", [PlacedRun(1, None, 1, 1, 1), PlacedRun(1, None, 1, 2, 3)])
+    order = ArrivalOrder(
+        "search", [ResultRunPosition(1, None, 1, 1, 1), ResultRunPosition(1, None, 1, 2, 3)]
+    )
     order.expect((3, 1))
     assert list(order.take((1, 1), ("a", "of a"))) == [("a", "of a")]
     assert order.position((3, 1)).turn == 4

@@ -15,7 +15,7 @@ from zenturio.query.statistics import student
 from zenturio.query.study_table import numbers_where
 from zenturio.record.open import open_repository
 from zenturio.show.python_api import Study
-from zenturio.study.best_points import MEAN, MEDIAN, RepeatAggregate, TextScores, best
+from zenturio.study.best_points import MEAN, MEDIAN, NonNumericScores, RepeatAggregate, best
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_results_whose_metric_is_a_text_are_counted(repository):
     for each in (repository, ReferenceRepository()):
         fill(each, "s", {"n": "int"}, {"y": "str"}, rows)
         found = best(each, "s", 9, "MAXIMIZE y")
-        assert (found.points, found.texts) == ((), TextScores(3, "y", "high"))
+        assert (found.points, found.texts) == ((), NonNumericScores(3, "y", "high"))
 
 
 def test_points_of_equal_score_stand_in_the_order_of_the_space(repository):

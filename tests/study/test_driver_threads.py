@@ -23,7 +23,7 @@ from zenturio.study.driver.experiment_states import (
     StopRequested,
     TrackedExperiment,
 )
-from zenturio.study.driver.in_flight import InFlight, SourceChanged
+from zenturio.study.driver.in_flight import ExperimentsAvailable, InFlight
 from zenturio.study.driver.stop_requests import UNWANTED, CancelRequests, stop_on_signals
 from zenturio.study.driver.study_driver import StudyDriver
 from zenturio.study.driver.study_records import FOLDER, GROUP, GroupCommit, UnrecordedOutcomes
@@ -87,7 +87,7 @@ def test_an_experiment_in_flight_comes_back_with_its_outcome(flight):
     flying.cancel(experiment(9).digest)
     flying.cancel(other.experiment.digest)
     flying.request_stop()
-    inbox.put(SourceChanged())
+    inbox.put(ExperimentsAvailable())
     back, stop = flying.arrivals(9.0)
     assert isinstance(back, Returned)
     assert (back.tracked, stop, inbox.empty()) == (other, StopRequested(), True)

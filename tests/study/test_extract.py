@@ -14,7 +14,7 @@ from zenturio.record.open import open_repository
 from zenturio.study import reprocess_experiments
 from zenturio.study.overview import opened_repository
 from zenturio.study.recorded_definition import DIGESTS, define_study
-from zenturio.study.reprocess_experiments import MeasuredOutcomes
+from zenturio.study.reprocess_experiments import OutcomeSpool
 from zenturio.study.stages.stage_graph import built_on, stages_of
 from zenturio.testing.experiments import outcome
 
@@ -87,7 +87,7 @@ def test_what_was_measured_comes_back_as_it_was_as_often_as_it_is_asked_for():
         "f": Series((1, 2.5, "x\0")), "ü": "\n",
     }  # fmt: skip
     outcomes = [Outcome(f"{i:032x}", "failed", "a\nb", metrics) for i in range(3)]
-    with MeasuredOutcomes() as measured:
+    with OutcomeSpool() as measured:
         measured.add(outcomes)
         assert list(measured) == list(measured) == outcomes
     assert outcomes[0].stdout == Log()

@@ -8,7 +8,7 @@ import pytest
 
 from zenturio.errors import InputError
 from zenturio.experiment import MachineKind
-from zenturio.study.driver.measurement_plan import DriversInTurn, MachinesOfOneKind, kinds_apart
+from zenturio.study.driver.measurement_plan import MachinesOfOneKind, SequentialDrivers, kinds_apart
 from zenturio.study.driver.progress import BestPoint, FailureGroup, RunProgress, RunSummary
 from zenturio.testing.experiments import experiment, outcome
 
@@ -145,7 +145,7 @@ def in_turn(*drivers, total=10, told=None):
         return driver
 
     places = [f"kind {number}" for number in range(len(drivers))]
-    turns = DriversInTurn(places, make, total, (told if told is not None else []).append)
+    turns = SequentialDrivers(places, make, total, (told if told is not None else []).append)
     assert [driver.place for driver in turns.drivers] == places
     return turns, listeners
 

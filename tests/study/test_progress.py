@@ -16,10 +16,10 @@ from zenturio.study.driver import progress as module
 from zenturio.study.driver.experiment_source import select_points
 from zenturio.study.driver.progress import (
     BestScore,
-    MetricCheck,
-    ProgramHistory,
+    DeterminismCheck,
+    ExecutableHistory,
+    MetricSanityCheck,
     RateMeter,
-    RepeatCheck,
     RunCounts,
     RunProgress,
     changed_program_notes,
@@ -306,7 +306,7 @@ def test_progress_counts_all_that_needs_no_more_work():
 
 
 def test_results_from_before_a_change_of_an_executable_are_counted():
-    history = ProgramHistory(
+    history = ExecutableHistory(
         {"sh": "/bin/sh"}, {"sh": [(10.0, "a"), (20.0, "b"), (30.0, "a"), (40.0, "c")]}
     )
     changed = {
@@ -339,7 +339,7 @@ def test_one_result_is_spoken_of_in_the_singular():
 
 def repeat_check(program, tmp_path):
     (tmp_path / "study.py").write_text(program)
-    return RepeatCheck(scan([tmp_path / "study.py"]))
+    return DeterminismCheck(scan([tmp_path / "study.py"]))
 
 
 def remarks(check, *results):
@@ -431,7 +431,7 @@ def metric_check(tmp_path, *metrics, directives=()):
     lines = [*(f"#ZEN$ METRIC {metric}" for metric in metrics), *(f"#ZEN$ {d}" for d in directives)]
     program = "\n".join(["#ZEN$ ASSIGN n = { 1:20 }", '#ZEN$ RUN "python3 study.py"', *lines])
     (tmp_path / "study.py").write_text(program + "\n")
-    return MetricCheck(scan([tmp_path / "study.py"]))
+    return MetricSanityCheck(scan([tmp_path / "study.py"]))
 
 
 def seen(check, stdout=b"", *, points=20, **metrics):

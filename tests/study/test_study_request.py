@@ -10,7 +10,7 @@ from record.reference import ReferenceRepository
 from zenturio import Space
 from zenturio.annotate.scan import scan
 from zenturio.errors import InputError, Place
-from zenturio.files import OutputFiles
+from zenturio.files import OutputFileRecords
 from zenturio.record.open import open_repository
 from zenturio.search.ga import Ga
 from zenturio.settings.schema import settings_of
@@ -216,7 +216,7 @@ def test_a_run_notes_its_database_as_an_output_and_a_plan_writes_none(
     plan = plan_locally(application, points, db=str(database))
     assert (plan.experiments, plan.cached, database.exists()) == (2, 0, False)
     assert run_locally(application, points, db=str(database)).ok == 2
-    assert OutputFiles.of(folder).includes(database)
+    assert OutputFileRecords.of(folder).includes(database)
     assert plan_locally(application, points, db=str(database)).cached == 2
 
 

@@ -25,8 +25,8 @@ from zenturio.study.study_request import PlaceOptions
 from zenturio.study.tuning import tuning_scenario
 from zenturio.study.tuning.tune_engine import Tuning, _best_known, _is_exact, run_trial, tune
 from zenturio.study.tuning.tuning_scenario import (
-    TunedFunction,
-    TunedProgram,
+    TargetFunction,
+    TargetProgram,
     read_ranges,
     read_target,
 )
@@ -238,7 +238,7 @@ numbers = st.floats(-1e6, 1e6) | st.just(0.0)
 def test_precision_and_improvement_are_shares_of_the_greater(
     tmp_path_factory, best, first, optimum
 ):
-    target = TunedFunction(bowl, SPACE, "minimize", "bowl", "bowl.py:bowl")
+    target = TargetFunction(bowl, SPACE, "minimize", "bowl", "bowl.py:bowl")
     tuning = Tuning(target, "ga", read_ranges(describe("ga"), ["elite=1"]), optimum=optimum)
     meter = MetricReader(
         ExperimentGenerator(tuning.application(tmp_path_factory.mktemp("tune"))).recipe
@@ -509,10 +509,10 @@ def test_targets_are_files_studies_and_functions(repository, project):
     (project / "cost.py").write_text(COST)
     (project / "hill.py").write_text(PROGRAM)
     found = read_target("cost.py:cost", "", repository)
-    assert isinstance(found, TunedFunction)
+    assert isinstance(found, TargetFunction)
     assert (found.name, found.direction, found.space.size) == ("cost", "minimize", 9)
     assert read_target("cost:cost", "MAXIMIZE", repository).direction == "maximize"
-    assert isinstance(read_target("hill.py", "", repository), TunedProgram)
+    assert isinstance(read_target("hill.py", "", repository), TargetProgram)
     zen.run("hill.py", limit=2, db=repository)
     studied = read_target("hill", "MINIMIZE wtime", repository)
     assert studied.goal.expression.text == "wtime"
@@ -589,7 +589,7 @@ def test_settings_are_cut_at_commas_outside_of_braces_and_quotes(written, pairs)
 
 def test_a_search_depends_on_the_whole_space_however_large_it_is():
     def identity(**sets):
-        return TunedFunction(bowl, Space(**sets), "minimize", "f", "f").identity()
+        return TargetFunction(bowl, Space(**sets), "minimize", "f", "f").identity()
 
     spaces = [
         {"x": range(5)}, {"x": range(6)}, {"x": range(10**6)}, {"x": range(10**6 + 1)},
@@ -603,7 +603,7 @@ def test_a_function_without_a_file_is_known_by_its_name():
     space = Space(x=range(3))
     names = {}
     exec("def cost(point): return 1\ndef price(point): return 1", names)
-    first, second = (TunedFunction(names[n], space, "minimize", n, n) for n in ("cost", "price"))
+    first, second = (TargetFunction(names[n], space, "minimize", n, n) for n in ("cost", "price"))
     assert first.identity() == replace(first, words="moved").identity() != second.identity()
 
 
@@ -613,7 +613,7 @@ def test_a_text_without_choices_is_tried_as_it_is():
 
 
 def test_a_function_runs_in_this_process_only(repository):
-    target = TunedFunction(bowl, SPACE, "minimize", "bowl", "m:bowl")
+    target = TargetFunction(bowl, SPACE, "minimize", "bowl", "m:bowl")
     tuning = Tuning(target, "ga", read_ranges(describe("ga"), ["population=4"]), 1, "8")
     with pytest.raises(InputError, match="bowl is a function, and runs in this process"):
         tune(tuning, repository, place=PlaceOptions(place="dask"))
@@ -642,7 +642,7 @@ def test_a_search_of_exact_metrics_is_the_same_on_every_machine(
     target = read_target("hill.py", objective, repository)
     assert _is_exact(Tuning(target, "ga", read_ranges(describe("ga"), []), 1, "8")) is is_exact
     assert not _is_exact(
-        Tuning(TunedFunction(bowl, SPACE, "minimize", "bowl", "m:bowl"), "ga", {}, 1, "8")
+        Tuning(TargetFunction(bowl, SPACE, "minimize", "bowl", "m:bowl"), "ga", {}, 1, "8")
     )
 
 

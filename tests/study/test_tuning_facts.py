@@ -4,13 +4,13 @@ import pytest
 
 from zenturio.search import Budget, Directions
 from zenturio.space import Space
-from zenturio.study.tuning.tuning_trials import OPENING, TuningTask
+from zenturio.study.tuning.tuning_trials import OPENING, TuningProblem
 
 NAN = float("nan")
 
 
 def task(direction="minimize", engine="random"):
-    return TuningTask(engine, Space(x=range(50)), Directions([direction]), Budget(trials=9))
+    return TuningProblem(engine, Space(x=range(50)), Directions([direction]), Budget(trials=9))
 
 
 @pytest.mark.parametrize(

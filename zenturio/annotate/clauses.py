@@ -26,9 +26,9 @@ class Diagnostics:
     def warn(self, message: str, place: Place | None, hint: str) -> None:
         self.warnings.append(Diagnostic(message, place, hint, severity="warning"))
 
-    def gather(self) -> Gathering:
+    def gather(self) -> ErrorCollector:
         """Collect the errors that the block raises, and continue after it."""
-        return Gathering(self)
+        return ErrorCollector(self)
 
     def close(self) -> None:
         """Raise all errors as one, if there are any; a warning beside them may say why."""
@@ -37,7 +37,7 @@ class Diagnostics:
 
 
 @dataclass(frozen=True, slots=True)
-class Gathering:
+class ErrorCollector:
     """A ``with`` whose block may end early, in diagnostics."""
 
     diagnostics: Diagnostics

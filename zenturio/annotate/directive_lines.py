@@ -23,7 +23,7 @@ from zenturio.annotate.model import (
     Statement,
     WrittenDirective,
 )
-from zenturio.annotate.source import Source, Span, Spans, split_lines, without_end
+from zenturio.annotate.source import Source, Span, SyntaxSpans, split_lines, without_end
 from zenturio.errors import AnnotationError, Diagnostic, Passage, Place
 from zenturio.expression import Value, text_of
 
@@ -112,7 +112,7 @@ class _LineSearch:
         self.texts = [without_end(line) for line in source.lines]
         self.starts = _starts(source.lines)
         self.dialect = dialect
-        self.spans = Spans(source.text or "", dialect)
+        self.spans = SyntaxSpans(source.text or "", dialect)
         self.diagnostics: list[Diagnostic] = []
 
     def lines(self) -> Iterator[WrittenDirective]:
@@ -336,7 +336,7 @@ def _joined(line: WrittenDirective, continuation: WrittenDirective) -> WrittenDi
 
 
 @dataclass(frozen=True, slots=True)
-class WrittenScope:
+class ParsedDirective:
     """A directive of a file; no statement if it cannot be read."""
 
     line: WrittenDirective
@@ -364,7 +364,7 @@ class Scopes:
     regions: tuple[MeasuredRegion, ...]
 
 
-def pair(written: Iterable[WrittenScope], length: int, diagnostics: Diagnostics) -> Scopes:
+def pair(written: Iterable[ParsedDirective], length: int, diagnostics: Diagnostics) -> Scopes:
     """Return each BEGIN with its END in a file of *length* lines."""
     pairing = _Pairing(diagnostics, [], {}, [])
     for statement in written:
@@ -384,10 +384,10 @@ def pair(written: Iterable[WrittenScope], length: int, diagnostics: Diagnostics)
 @dataclass
 class _Pairing:
     diagnostics: Diagnostics
-    open: list[WrittenScope]
+    open: list[ParsedDirective]
     ends: dict[int, int]
     regions: list[MeasuredRegion]
-    crossed: list[WrittenScope] = field(default_factory=list)
+    crossed: list[ParsedDirective] = field(default_factory=list)
     """What an END of something else has ended already: its own END is no second mistake."""
 
     def end(self, end: EndStatement, line: WrittenDirective) -> None:
@@ -435,7 +435,7 @@ class _Pairing:
         return None
 
 
-def _fits(scope: WrittenScope, end: EndStatement) -> bool:
+def _fits(scope: ParsedDirective, end: EndStatement) -> bool:
     match scope.statement:
         case Declaration(target=target):
             return not end.region and (end.name is None or end.name.text == target.text)
@@ -445,7 +445,7 @@ def _fits(scope: WrittenScope, end: EndStatement) -> bool:
             return True
 
 
-def _start(scope: WrittenScope) -> tuple[Place, str]:
+def _start(scope: ParsedDirective) -> tuple[Place, str]:
     """Return where a scope begins, and how its END is named."""
     body = scope.line.body
     match scope.statement:

@@ -16,7 +16,7 @@ from zenturio.annotate.dialects import is_prefixed
 from zenturio.annotate.model import location_of
 from zenturio.annotate.source import stamp_of
 from zenturio.errors import Diagnostic, Place, did_you_mean
-from zenturio.files import OutputFiles
+from zenturio.files import OutputFileRecords
 from zenturio.name_patterns import name_fits
 
 STUDY = "study.zen"
@@ -167,7 +167,7 @@ def _once(members: Iterable[SelectedFile]) -> list[SelectedFile]:
 
 def _part_outputs(selection: FileSelection, named: Collection[Path]) -> None:
     """Take out what zenturio itself wrote, unless it was named."""
-    written = OutputFiles.of(selection.root)
+    written = OutputFileRecords.of(selection.root)
     if not written:
         return
     outputs = {

@@ -24,6 +24,7 @@ from zenturio.annotate.model import (
     MEASURED,
     OBSERVED,
     AfterStatement,
+    BaselineFileCheck,
     BuildStatement,
     Command,
     ConstraintStatement,
@@ -44,7 +45,6 @@ from zenturio.annotate.model import (
     RepeatStatement,
     RequireStatement,
     RunStatement,
-    SameFile,
     Statement,
     Take,
     Until,
@@ -757,7 +757,7 @@ def _counter_metric(event: Passage) -> Metric:
     return Metric(name, unit=counter.unit, optional=True, place=place, observed=observed)
 
 
-def _same_file(body: Passage, token: DirectiveToken) -> SameFile:
+def _same_file(body: Passage, token: DirectiveToken) -> BaselineFileCheck:
     """Return ``SAME "out.dat" WITHIN 1e-9 AS BASELINE WHERE threads == 1``."""
     example = 'VERIFY SAME "out.dat" WITHIN 1e-9 AS BASELINE'
     path, at = quoted_text(body, token, example)
@@ -770,7 +770,7 @@ def _same_file(body: Passage, token: DirectiveToken) -> SameFile:
         diagnostics.error("AS BASELINE is missing", place, f"write {example}")
     within, baseline_values = _tolerance(clauses), _named_values(clauses)
     diagnostics.close()
-    return SameFile(path, within, baseline_values)
+    return BaselineFileCheck(path, within, baseline_values)
 
 
 def _tolerance(clauses: Clauses) -> float:

@@ -30,7 +30,7 @@ from zenturio.annotate.parameters import (
 from zenturio.annotate.patterns import GitIgnore, IgnoreRule, check_pattern
 from zenturio.annotate.region_probes import unguarded
 from zenturio.annotate.settings_values import SETTINGS, refused_settings, settings_values
-from zenturio.annotate.source import Spans, without_end
+from zenturio.annotate.source import SyntaxSpans, without_end
 from zenturio.annotate.substitution import (
     ASSIGNMENT,
     Filler,
@@ -555,7 +555,7 @@ def _quoted_text(assignment: Assignment) -> re.Pattern[str]:
 def _code_words(file: Annotated) -> set[str]:
     """Return the names in a file, outside of its strings, comments and directives."""
     text = file.source.text or ""
-    spans = Spans(text, file.dialect)
+    spans = SyntaxSpans(text, file.dialect)
     return {m[0] for m in _CODE_WORD.finditer(text) if spans.at(m.start()) is None}
 
 
@@ -629,7 +629,7 @@ def comments_only(application: Application) -> Iterator[Diagnostic]:
     for file in application.files:
         if not file.holes or not (file.dialect.line or file.dialect.block):
             continue
-        spans = Spans(file.source.text or "", file.dialect)
+        spans = SyntaxSpans(file.source.text or "", file.dialect)
         for occurrence in occurrences(file):
             span = spans.at(occurrence.start)
             place = occurrence.hole.place

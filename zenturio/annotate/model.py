@@ -184,7 +184,7 @@ class Metric:
 
 
 @dataclass(frozen=True, slots=True)
-class SameFile:
+class BaselineFileCheck:
     """A file that has to hold what the same file of the baseline does."""
 
     path: Passage
@@ -208,7 +208,7 @@ class Verification:
 
     expression: Expression | None = None
     command: Command | None = None
-    same: SameFile | None = None
+    same: BaselineFileCheck | None = None
 
     @property
     def text(self) -> str:
@@ -255,7 +255,7 @@ class Use:
         return Path(self.place.file).absolute().parent
 
 
-class ApplicationOrigin(NamedTuple):
+class ApplicationPaths(NamedTuple):
     """The root and the named paths of an application, absolute."""
 
     root: Path
@@ -369,7 +369,7 @@ class Application:
     element_sources: tuple[ElementSource, ...] = ()
     recorded_uses: Mapping[str, str] = field(default_factory=dict)
     """Digests of what USE FILE names, of a program whose files came from elsewhere."""
-    origin: ApplicationOrigin | None = None
+    origin: ApplicationPaths | None = None
     """Where the files came from, if they were submitted and lie elsewhere now."""
     links: tuple[tuple[str, str], ...] = ()
     """Symbolic links to files and folders of the application: path, and where they lead."""
@@ -380,7 +380,7 @@ class Application:
     warnings: tuple[Diagnostic, ...] = ()
 
     @property
-    def same_files(self) -> tuple[SameFile, ...]:
+    def same_files(self) -> tuple[BaselineFileCheck, ...]:
         """The files that have to be the same as those of a baseline."""
         return tuple(v.same for v in self.verifications if v.same is not None)
 

@@ -305,7 +305,7 @@ EVERY = None
 
 
 @dataclass(frozen=True, slots=True)
-class JsonPathFilter:
+class JsonFilterSelector:
     """The step ``[?(@.name == 'cg')]``: the members for which it is true.
 
     Without an operator, those in which the path leads somewhere.
@@ -329,7 +329,7 @@ class JsonPathFilter:
         )
 
 
-JsonStep: TypeAlias = "str | int | JsonPathFilter | None"
+JsonStep: TypeAlias = "str | int | JsonFilterSelector | None"
 
 
 def _family(value: Any) -> type:
@@ -370,7 +370,7 @@ _FILTER_EXAMPLE = 'as "$.jobs[?(@.name == \'read\')].time" or "$.runs[?(@.n >= 1
 def _step(match: re.Match[str]) -> JsonStep:
     if match["path"] is not None:
         literal = json.loads(_double_quoted(match["literal"])) if match["operator"] else None
-        return JsonPathFilter(json_steps("$" + match["path"]), match["operator"] or "", literal)
+        return JsonFilterSelector(json_steps("$" + match["path"]), match["operator"] or "", literal)
     if match["every"] or match["name"] == "*":
         return EVERY
     if match["number"]:

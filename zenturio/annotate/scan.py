@@ -60,7 +60,13 @@ from zenturio.annotate.region_probes import metric_names, unprobed
 from zenturio.annotate.set_reader import file_names
 from zenturio.annotate.source import FileDigests
 from zenturio.annotate.substitution import diagnostics as absent_targets
-from zenturio.annotate.targets import DocumentReader, ParsedFile, Targets, open_copied, used_path
+from zenturio.annotate.targets import (
+    AnnotatedFileReader,
+    ParsedFile,
+    Targets,
+    open_copied,
+    used_path,
+)
 from zenturio.errors import (
     AnnotationError,
     Diagnostic,
@@ -542,7 +548,7 @@ def scan(
         raise AnnotationError("no file is named", hint="name an annotated file, or its folder")
     selection = find_files(named, diagnostics, follow_links=follow_links)
     digests = FileDigests(selection.root, sorted(os.path.realpath(path) for path in named))
-    reader = DocumentReader(digests, diagnostics)
+    reader = AnnotatedFileReader(digests, diagnostics)
     documents = [*reader.files(selection.files), *reader.beside(selection.sides)]
     declared = _declared(documents)
     declared_outputs = [

@@ -280,7 +280,7 @@ _HINTS = {
 
 
 @dataclass(frozen=True, slots=True)
-class TypedElement:
+class LocatedElement:
     """An element's text, where it is written, and words for where it comes from."""
 
     text: str
@@ -301,11 +301,11 @@ def reading(text: str, kind: Type) -> Value:
     return read(text, kind)
 
 
-def listed(entries: Sequence[TypedElement], type: Type | None) -> Domain:  # noqa: A002
+def listed(entries: Sequence[LocatedElement], type: Type | None) -> Domain:  # noqa: A002
     """Return the set of these texts; their type is what they share, if *type* does not say it."""
     kind = type or shared_type(kind_of(entry.text) for entry in entries)
     values: list[Value] = []
-    seen: dict[Value, TypedElement] = {}
+    seen: dict[Value, LocatedElement] = {}
     for entry in entries:
         value = _value(entry, kind)
         if value in seen:
@@ -315,7 +315,7 @@ def listed(entries: Sequence[TypedElement], type: Type | None) -> Domain:  # noq
     return Elements(kind, tuple(entry.text for entry in entries), tuple(values))
 
 
-def _value(entry: TypedElement, kind: Type) -> Value:
+def _value(entry: LocatedElement, kind: Type) -> Value:
     try:
         return reading(entry.text, kind)
     except SpaceError as error:
@@ -326,7 +326,7 @@ def _value(entry: TypedElement, kind: Type) -> Value:
         raise AnnotationError(message, place=entry.place, hint=hint) from None
 
 
-def _equal(first: TypedElement, second: TypedElement) -> AnnotationError:
+def _equal(first: LocatedElement, second: LocatedElement) -> AnnotationError:
     """Return the diagnostic about two elements that are one."""
     if first.text == second.text:
         origins = " and".join(entry.origin for entry in (first, second) if entry.origin)
@@ -342,12 +342,12 @@ def _equal(first: TypedElement, second: TypedElement) -> AnnotationError:
 _LARGEST = 64_000_000
 
 
-def lines_of(name: Passage, base: Path, place: Place) -> list[TypedElement]:
+def lines_of(name: Passage, base: Path, place: Place) -> list[LocatedElement]:
     """Return the lines of a file without the white space around them; empty ones are left out."""
     text = _content(name, base, place)
     lines = enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), 1)
     filled_lines = [
-        TypedElement(line.strip(), place, f" in line {number} of {name.text}")
+        LocatedElement(line.strip(), place, f" in line {number} of {name.text}")
         for number, line in lines
         if line.strip()
     ]
@@ -387,7 +387,7 @@ def _missing(name: Passage, base: Path, place: Place) -> AnnotationError:
     return AnnotationError(message, place=place, hint=hint)
 
 
-def folder_entries(pattern: Passage, base: Path, place: Place) -> list[TypedElement]:
+def folder_entries(pattern: Passage, base: Path, place: Place) -> list[LocatedElement]:
     """The paths that match, as the pattern writes them, sorted; hidden ones only if it says so."""
     try:
         names = {name.replace("\\", "/") for name in PathPattern(str(base)).matches(pattern.text)}
@@ -405,7 +405,7 @@ def folder_entries(pattern: Passage, base: Path, place: Place) -> list[TypedElem
         message = f"{unreadable[0]!a} is not a name in UTF-8"
         raise AnnotationError(message, place=place, hint="rename the file")
     # Sorted: the order of a folder differs by file system, and positions depend on it.
-    return [TypedElement(name, place, f" in {pattern.text}") for name in sorted(names)]
+    return [LocatedElement(name, place, f" in {pattern.text}") for name in sorted(names)]
 
 
 def _is_text(name: str) -> bool:
@@ -497,11 +497,13 @@ class _Builder:
     def union(self, written: WrittenElements, type: Type | None) -> Domain:  # noqa: A002
         """All elements of several items, one by one; equal ones are named with their places."""
         diagnostics = Diagnostics()
-        entries: list[TypedElement] = []
+        entries: list[LocatedElement] = []
         for item in written.items:
             with diagnostics.gather():
                 place = self.passage.place(item.start, item.end)
-                entries += (TypedElement(text, place, origin) for text, origin in self.texts(item))
+                entries += (
+                    LocatedElement(text, place, origin) for text, origin in self.texts(item)
+                )
         diagnostics.close()
         return listed(entries, type)
 

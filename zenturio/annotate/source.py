@@ -61,7 +61,7 @@ class Span:
         return self.what in {"a string", "a character", "a regular expression"}
 
 
-class Spans:
+class SyntaxSpans:
     """The constructs of a text, asked by position; none if the dialect has no patterns."""
 
     def __init__(self, text: str, dialect: Dialect) -> None:

@@ -23,7 +23,7 @@ from zenturio.annotate.model import (
 )
 from zenturio.annotate.patterns import check_pattern
 from zenturio.annotate.region_probes import probe_essence, probe_lines, probe_routine
-from zenturio.annotate.source import Source, Span, Spans, shown, without_end
+from zenturio.annotate.source import Source, Span, SyntaxSpans, shown, without_end
 from zenturio.errors import AnnotationError, Diagnostic, Passage, Place, did_you_mean
 from zenturio.regular_expressions import compile_pattern
 
@@ -51,7 +51,7 @@ class Occurrence:
     hole: Hole
 
 
-class HoleLayout:
+class EditableLines:
     """Which lines of a file may be replaced, and where they begin."""
 
     def __init__(self, annotated: Annotated) -> None:
@@ -85,7 +85,7 @@ def occurrences(annotated: Annotated) -> tuple[Occurrence, ...]:
 
     Of two holes with the same target, the one whose scope begins later stands further inside.
     """
-    layout = HoleLayout(annotated)
+    layout = EditableLines(annotated)
     order = {id(hole): i for i, hole in enumerate(annotated.holes)}
     places = sorted(
         (o for o in _candidates(annotated) if layout.allows(o)),
@@ -168,8 +168,8 @@ class Escapes:
         self._dialect = annotated.dialect
 
     @cached_property
-    def _spans(self) -> Spans:
-        return Spans(self._text, self._dialect)
+    def _spans(self) -> SyntaxSpans:
+        return SyntaxSpans(self._text, self._dialect)
 
     def __contains__(self, position: object) -> bool:
         assert isinstance(position, int)
@@ -233,7 +233,7 @@ def _absent(hole: Hole, files: list[Annotated]) -> Diagnostic:
 
 def _hints(hole: Hole, file: Annotated) -> Iterator[str]:
     """Yield why a target that stands in the file all the same is not replaced."""
-    layout = HoleLayout(file)
+    layout = EditableLines(file)
     scope = next(h for h in file.holes if _directive_of(h) == _directive_of(hole))
     text = file.source.text or ""
     hidden_lines = []
@@ -274,7 +274,7 @@ def _scope(hole: Hole) -> str:
 
 
 def _near(hole: Hole, file: Annotated) -> str:
-    layout = HoleLayout(file)
+    layout = EditableLines(file)
     lines = file.source.lines[:_MANY]
     open_text = "".join(line for i, line in enumerate(lines) if layout.is_open(i))
     words = set(re.findall(r"[^\W\d]\w*", open_text))
@@ -322,7 +322,7 @@ def replacements(files: Iterable[Annotated]) -> Iterator[Replacement]:
 
 def _substituted(file: Annotated) -> Iterator[Replacement]:
     text = file.source.text or ""
-    layout, spans = HoleLayout(file), Spans(text, file.dialect)
+    layout, spans = EditableLines(file), SyntaxSpans(text, file.dialect)
     for occurrence in occurrences(file):
         number = layout.line_of(occurrence.start)
         start = occurrence.start - layout.starts[number]
@@ -559,7 +559,7 @@ def _joined(cut: _Cut, encoded: list[bytes]) -> bytes:
 
 def _essential(annotated: Annotated, edits: list[_Edit]) -> list[_Edit]:
     """The edits that leave out comments about directives, and say of probes what they measure."""
-    starts = HoleLayout(annotated).starts
+    starts = EditableLines(annotated).starts
     essential = []
     for edit in edits:
         if edit.comment is not None:
@@ -594,7 +594,7 @@ def _occurrence_edits(annotated: Annotated) -> Iterable[_Edit]:
 
 def _line_edits(annotated: Annotated, named: _Named) -> Iterable[_Edit]:
     """What becomes of the directives' lines: assignments, and comments on one line each."""
-    starts = HoleLayout(annotated).starts
+    starts = EditableLines(annotated).starts
     assigned = {a.line.first: a for a in annotated.assignments}
     probed = dict(_probes(annotated))
     for line in annotated.lines:
@@ -709,11 +709,11 @@ def _limits(
     Code that is too long as it stands shows that the compiler is told to read on. The directive
     before an ASSIGN is a comment: its length shows nothing.
     """
-    width, layout = annotated.dialect.width, HoleLayout(annotated)
+    width, layout = annotated.dialect.width, EditableLines(annotated)
     if width is None:
         return ()
     text = annotated.source.text or ""
-    spans = Spans(text, annotated.dialect)
+    spans = SyntaxSpans(text, annotated.dialect)
     directives = {n for line in annotated.lines for n in range(line.first, line.last + 1)}
     limits = []
     for line, inside in _edited_code(annotated, edits, layout, spans).items():
@@ -732,7 +732,7 @@ def _limits(
 
 
 def _edited_code(
-    annotated: Annotated, edits: list[_Edit], layout: HoleLayout, spans: Spans
+    annotated: Annotated, edits: list[_Edit], layout: EditableLines, spans: SyntaxSpans
 ) -> Mapping[int, list[_Edit]]:
     """Return the edits with a slot outside of comments, by the line where their code begins."""
     code: dict[int, list[_Edit]] = {}
@@ -749,7 +749,7 @@ def _edited_code(
     return code
 
 
-def _last_line(layout: HoleLayout, edit: _Edit) -> int:
+def _last_line(layout: EditableLines, edit: _Edit) -> int:
     """Return the line that the edit's text is followed by."""
     return min(layout.line_of(edit.end), len(layout.starts) - 2)
 
@@ -760,7 +760,7 @@ def _columns(code: str) -> int:
     return len(code) + (5 - tab if tab >= 0 else 0)
 
 
-def _code_length(annotated: Annotated, layout: HoleLayout, spans: Spans, line: int) -> int:
+def _code_length(annotated: Annotated, layout: EditableLines, spans: SyntaxSpans, line: int) -> int:
     """Columns of a line before a comment in it."""
     start = layout.starts[line]
     text = without_end(annotated.source.lines[line])

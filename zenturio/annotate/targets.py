@@ -15,8 +15,8 @@ from zenturio.annotate.clauses import Diagnostics
 from zenturio.annotate.dialects import Dialect, dialect_of
 from zenturio.annotate.directive_lines import (
     DirectiveLines,
+    ParsedDirective,
     Scopes,
-    WrittenScope,
     find,
     pair,
     quoted,
@@ -52,7 +52,7 @@ class ParsedFile:
     kind: Kind
     dialect: Dialect
     lines: tuple[WrittenDirective, ...]
-    written: tuple[WrittenScope, ...]
+    written: tuple[ParsedDirective, ...]
     scopes: Scopes
 
     @property
@@ -73,7 +73,7 @@ def used_path(document: ParsedFile, text: Passage) -> Path:
     return Path(os.path.normpath(document.base.absolute() / Path(text.text).expanduser()))
 
 
-class DocumentReader:
+class AnnotatedFileReader:
     """Reads the files of an application; those without directives are only hashed."""
 
     def __init__(self, digests: FileDigests, diagnostics: Diagnostics) -> None:
@@ -159,7 +159,7 @@ def _document(source: Source, name: str, kind: Kind, diagnostics: Diagnostics) -
             statement = read(line.body)
         except InputError as error:
             diagnostics.errors += error.diagnostics
-        written.append(WrittenScope(line, statement))
+        written.append(ParsedDirective(line, statement))
     scopes = pair(written, len(source.lines), diagnostics)
     return ParsedFile(source, name, kind, dialect, directives.lines, tuple(written), scopes)
 

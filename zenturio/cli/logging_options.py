@@ -23,7 +23,7 @@ _SECRET_ARGUMENTS = {"redact"}
 _log = logging.getLogger(__name__)
 
 
-class CommandLog:
+class LoggingOptions:
     """What the command line says of logging, obeyed at once."""
 
     def __init__(self, arguments: Sequence[str]) -> None:
@@ -57,13 +57,13 @@ def _letters(verb: str) -> str:
     return verb if verb.isascii() and verb.isalpha() and verb.islower() else "zen"
 
 
-_current: CommandLog | None = None
+_current: LoggingOptions | None = None
 
 
 def begin(arguments: Sequence[str]) -> None:
     """Log the command with *arguments* as the environment says; InputError if that is wrong."""
     global _current  # noqa: PLW0603 - a process has one command line
-    _current = CommandLog(arguments)
+    _current = LoggingOptions(arguments)
 
 
 def end(code: int) -> None:

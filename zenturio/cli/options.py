@@ -98,7 +98,7 @@ Engine = Annotated[
 DEFAULT_ENGINE = "auto"
 
 
-class SearchCommand(TyperCommand):
+class DefaultEngineCommand(TyperCommand):
     """A verb whose option ``--search`` may have no name behind it."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

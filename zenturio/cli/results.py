@@ -296,7 +296,7 @@ def fit(
     """
     from zenturio.query import fit as fit_one
     from zenturio.query import fit_each, fits, study_frame
-    from zenturio.query.aggregates import Origins
+    from zenturio.query.aggregates import MachineRoundCounts
     from zenturio.query.excluded_points import left_out_notes
     from zenturio.query.fit_certainty import chance_of_constant
     from zenturio.query.regression import mixed_parameters, used_rows
@@ -351,7 +351,7 @@ def fit(
         typer.echo(f"{where_it_is + ': ' if where_it_is else ''}{model}")
         for line in _certainty_lines(facts):
             typer.echo(f"    {line}")
-    notes = *left_out_notes(table.attrs["left_out"]), *Origins.of(table.attrs).notes
+    notes = *left_out_notes(table.attrs["left_out"]), *MachineRoundCounts.of(table.attrs).notes
     for note in (*_mixed_notes(mixed, keys), *notes):
         typer.echo(note)
     if as_model:

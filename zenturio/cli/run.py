@@ -34,7 +34,7 @@ ENDS = {
 
 def add_to(app: typer.Typer) -> None:
     """Register the verbs of this module in *app*."""
-    app.command(cls=options.SearchCommand)(run)
+    app.command(cls=options.DefaultEngineCommand)(run)
     app.command()(attach)
     app.command()(cancel)
 

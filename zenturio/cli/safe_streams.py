@@ -186,7 +186,7 @@ def styled(text: str, style: Style) -> None:
 _DECODER = codecs.getincrementaldecoder("utf-8")
 
 
-class LogOutput:
+class ExperimentOutput:
     """The two streams of an experiment, on ours.
 
     *safe* shows control characters as their escapes; where nothing is said, it does so on a

@@ -26,7 +26,7 @@ LATELY = 10
 def add_to(app: typer.Typer) -> None:
     """Register the verbs of this module in *app*."""
     app.command()(serve)
-    app.command(cls=options.SearchCommand)(submit)
+    app.command(cls=options.DefaultEngineCommand)(submit)
     app.command()(queue)
     app.command()(portal)
 

@@ -172,13 +172,13 @@ def logs(
 
     Examples: zen logs 5c37b9d7 --follow; zen logs 5c37b9d7 --raw
     """
-    from zenturio.cli.safe_streams import LogOutput
+    from zenturio.cli.safe_streams import ExperimentOutput
     from zenturio.study.log_follower import follow_log as follow_it
     from zenturio.study.log_follower import log_after, log_so_far
     from zenturio.study.overview import find_experiment, opened_repository
 
     printed_bytes = (0, 0)
-    log_output = LogOutput(safe=safe)
+    log_output = ExperimentOutput(safe=safe)
     with opened_repository(db) as repository:
         details = find_experiment(repository, digest)
         digest_in_full = details.record.digest

@@ -121,7 +121,7 @@ _log = logging.getLogger(__name__)
 LOOK_SECONDS = 0.5
 
 
-class Watchable(Protocol):
+class WatchedProcess(Protocol):
     """Something whose `check` kills a process that makes no progress."""
 
     def check(self) -> None: ...
@@ -131,12 +131,12 @@ class Watchdog:
     """Checks everything that it watches twice a second; its thread starts with the first."""
 
     def __init__(self) -> None:
-        self._watched: set[Watchable] = set()
+        self._watched: set[WatchedProcess] = set()
         self._turn = Lock()
         self._closed = Event()
         self._thread: Thread | None = None
 
-    def watch(self, watched: Watchable) -> None:
+    def watch(self, watched: WatchedProcess) -> None:
         """From now on."""
         with self._turn:
             self._watched.add(watched)
@@ -144,7 +144,7 @@ class Watchdog:
                 self._thread = Thread(target=self._drive, name="zenturio-watchdog", daemon=True)
                 self._thread.start()
 
-    def leave(self, watched: Watchable) -> None:
+    def leave(self, watched: WatchedProcess) -> None:
         """No longer."""
         with self._turn:
             self._watched.discard(watched)

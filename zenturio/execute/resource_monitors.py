@@ -82,7 +82,7 @@ class RunObservers:
             "energy": lambda: EnergyObserver(shared=shared),
             "io": IoObserver,
             "memory": lambda: MemoryObserver(self.owns),
-            "region": lambda: RegionObserver(events["region"]),
+            "region": lambda: MissingRegionCounts(events["region"]),
             "perf": lambda: PerfObserver(events["perf"]),
         }
         self._observers = [make() for name, make in observers.items() if name in events]
@@ -191,7 +191,7 @@ class PerfObserver(RunObserver):
         return readings
 
 
-class RegionObserver(PerfObserver):
+class MissingRegionCounts(PerfObserver):
     """Says why the program cannot count events in its regions, which it does itself."""
 
     def end(self) -> dict[str, Reading]:

@@ -226,7 +226,7 @@ def empty_folder(path: str) -> ExperimentFile:
     return ExperimentFile(path, stat.S_IFDIR | 0o755, b"")
 
 
-class OriginalFiles(Sequence[ExperimentFile]):
+class UnchangedFiles(Sequence[ExperimentFile]):
     """Files that are the same for every point, each made on access.
 
     An application may have a hundred thousand: an object for each would take 0.4 kB of memory.
@@ -258,7 +258,7 @@ class OriginalFiles(Sequence[ExperimentFile]):
     def __getitem__(self, at: slice) -> Sequence[ExperimentFile]: ...
     def __getitem__(self, at: int | slice) -> ExperimentFile | Sequence[ExperimentFile]:
         if isinstance(at, slice):
-            return OriginalFiles(self._files[at], self._folder)
+            return UnchangedFiles(self._files[at], self._folder)
         file = self._files[at]
         original = os.path.join(self._folder, file.location.removeprefix("./"))  # noqa: PTH118
         facts = file.digest.hex(), file.mtime, file.size, file.stamp
@@ -268,7 +268,7 @@ class OriginalFiles(Sequence[ExperimentFile]):
 class FileList(Sequence[ExperimentFile]):
     """The files of an experiment: its *own*, and those that all experiments have in *common*."""
 
-    def __init__(self, own: Iterable[ExperimentFile], common: OriginalFiles) -> None:
+    def __init__(self, own: Iterable[ExperimentFile], common: UnchangedFiles) -> None:
         self.own = tuple(own)
         self.common = common
 

@@ -33,11 +33,11 @@ from zenturio.experiment.experiment import (
     ExperimentFile,
     ExperimentValues,
     FileList,
-    OriginalFiles,
     ProgramIdentity,
     Recipe,
     RunPosition,
     Step,
+    UnchangedFiles,
     empty_folder,
     link_to,
     value_at,
@@ -97,7 +97,7 @@ class ExperimentGenerator:
         self._application = application
         self._filler = Filler(application)
         self._copied = application.copied if recorded is None else ()
-        originals = OriginalFiles(self._copied, str(Path.cwd()))
+        originals = UnchangedFiles(self._copied, str(Path.cwd()))
         self._common = originals if len(originals) > _MOST_HELD else None
         """Files that are too many to be held."""
         held = _unchanged(application, self._filler, recorded)
@@ -136,7 +136,7 @@ class ExperimentGenerator:
         self._key_columns = _KeyTables(self._keys, [p.name for p in application.space.parameters])
         self._conditional = any(p.when is not None for p in application.space.parameters)
         self._followed = self._following() if former_digests else None
-        self._former = identity.FormerFiles(self._followed.hashed) if self._followed else None
+        self._former = identity.Format1Files(self._followed.hashed) if self._followed else None
         self.recipe = Recipe(
             application.metrics,
             _kept(application),

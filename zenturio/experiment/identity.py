@@ -17,7 +17,7 @@ is a sum, so that the keys of a whole table of points are a look-up and an addit
 Format 1 hashed the records of all files in their order, and followed symbolic links. A repository
 holds digests and cannot compute another format from them, for it never had the files. The program
 can, while it is what it was then: so each experiment whose digest is not known is looked up by its
-former digest as well (``FormerFiles``), and the result takes the present one.
+former digest as well (``Format1Files``), and the result takes the present one.
 """
 
 from __future__ import annotations
@@ -292,7 +292,7 @@ Hashed = tuple[str, int, bytes]
 """A file as format 1 knew it: path, mode, digest of the content."""
 
 
-class FormerFiles:
+class Format1Files:
     """The files of a program as format 1 hashed them."""
 
     def __init__(self, constants: Iterable[Hashed]) -> None:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from zenturio.annotate.model import MEASURED, Metric, Take
-from zenturio.annotate.patterns import EVERY, JsonPathFilter, JsonStep, json_steps
+from zenturio.annotate.patterns import EVERY, JsonFilterSelector, JsonStep, json_steps
 from zenturio.errors import ExpressionError, InputError
 from zenturio.experiment.experiment import (
     MEASURED_WHEN,
@@ -168,29 +168,31 @@ class Evidence:
     files: Mapping[str, Path] = field(default_factory=dict)
     """Files by their former path, if they are no longer in one folder."""
 
-    def text(self, source: str) -> EvidenceText:
+    def text(self, source: str) -> SearchedOutput:
         """Return the text of *source*: ``stdout``, ``stderr``, or a file of the folder."""
         if source == "stdout":
-            return EvidenceText(source, self.stdout)
+            return SearchedOutput(source, self.stdout)
         if source == "stderr":
-            return EvidenceText(source, self.stderr)
+            return SearchedOutput(source, self.stderr)
         name = "/".join(part for part in source.split("/") if part not in ("", "."))
         folder, path = self.folder, source
         if name in self.files:
             folder, path = self.files[name].parent, self.files[name].name
         elif self.files:
-            return EvidenceText(source, Log(), f"{source} is not there")
+            return SearchedOutput(source, Log(), f"{source} is not there")
         if folder is None:
-            return EvidenceText(source, Log(), f"{source} cannot be read here: there is no folder")
+            return SearchedOutput(
+                source, Log(), f"{source} cannot be read here: there is no folder"
+            )
         try:
             content = read_inside(Path(folder), path)
         except OutsideError as error:
-            return EvidenceText(source, Log(), str(error))
-        return EvidenceText(source, Log(content, b"", len(content)))
+            return SearchedOutput(source, Log(), str(error))
+        return SearchedOutput(source, Log(content, b"", len(content)))
 
 
 @dataclass(frozen=True, slots=True)
-class EvidenceText:
+class SearchedOutput:
     """The bytes that metrics are searched in, their source, and why there are none."""
 
     source: str
@@ -233,7 +235,7 @@ class NoValuesError(AbsentError):
 class MetricFinder(Protocol):
     """Finds the values of one metric in a text, in order; AbsentError if there are none."""
 
-    def find(self, text: EvidenceText) -> list[Value]: ...
+    def find(self, text: SearchedOutput) -> list[Value]: ...
 
 
 _MOST_MATCHES = 10_000
@@ -280,7 +282,7 @@ class RegexFinder:
         self._read = _reader(metric)
         self._anchored = "^" in self._shown or "$" in self._shown
 
-    def find(self, text: EvidenceText) -> list[Value]:
+    def find(self, text: SearchedOutput) -> list[Value]:
         log = text.log
         matches: Iterable[bytes]
         if text.lost > 0:
@@ -346,7 +348,7 @@ class RegexFinder:
         raws = (match.group(self._group) for match in self._iterate(content))
         return (raw for raw in raws if raw is not None)
 
-    def _outer(self, text: EvidenceText) -> list[bytes]:
+    def _outer(self, text: SearchedOutput) -> list[bytes]:
         """Return the first match in the head, or the last in the tail: the middle was not kept."""
         matches: list[bytes] = []
         if self._take == "first":
@@ -364,7 +366,7 @@ class RegexFinder:
         )
 
 
-class CutNumbers:
+class PartialNumberCheck:
     """Looks for metrics whose patterns capture only a part of a number, such as 1 of 1,234."""
 
     def __init__(self, metrics: Iterable[Metric]) -> None:
@@ -410,11 +412,11 @@ def _hint_for_cut(metric: Metric, whole: str, letter: str) -> str:
 class SizeFinder:
     """Finds the size of a text in bytes, including bytes that were not kept."""
 
-    def find(self, text: EvidenceText) -> list[Value]:
+    def find(self, text: SearchedOutput) -> list[Value]:
         return [text.log.size]
 
 
-def _whole(text: EvidenceText) -> str:
+def _whole(text: SearchedOutput) -> str:
     if text.lost > 0:
         raise AbsentError(f"the middle of {text} is needed: write it to a file")
     return (text.log.head + text.log.tail).decode("utf-8-sig", "surrogateescape")
@@ -429,7 +431,7 @@ class JsonFinder:
         self._read = read
         self._steps = json_steps(path)
 
-    def find(self, text: EvidenceText) -> list[Value]:
+    def find(self, text: SearchedOutput) -> list[Value]:
         documents = _documents(_whole(text))
         if not documents:
             raise AbsentError(f"there is no JSON in {text}")
@@ -437,7 +439,7 @@ class JsonFinder:
         if not reached:
             # `[*]` and conditions may select nothing: then the count of values is 0.
             is_choice = any(
-                step is EVERY or isinstance(step, JsonPathFilter) for step in self._steps
+                step is EVERY or isinstance(step, JsonFilterSelector) for step in self._steps
             )
             absent = NoValuesError if is_choice else AbsentError
             raise absent(f"{self._path} leads nowhere in {text}")
@@ -495,7 +497,7 @@ def _walk(node: Any, steps: tuple[JsonStep, ...]) -> Iterator[Any]:
 def _children(node: Any, step: JsonStep) -> Iterator[Any]:
     if step is EVERY:
         yield from _members(node)
-    elif isinstance(step, JsonPathFilter):
+    elif isinstance(step, JsonFilterSelector):
         yield from (member for member in _members(node) if _passes(member, step))
     elif isinstance(step, int):
         if isinstance(node, list) and -len(node) <= step < len(node):
@@ -508,7 +510,7 @@ def _members(node: Any) -> Iterable[Any]:
     return node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
 
 
-def _passes(member: Any, condition: JsonPathFilter) -> bool:
+def _passes(member: Any, condition: JsonFilterSelector) -> bool:
     reached = _walk(member, condition.path)
     if not condition.operator:
         return next(reached, _NOWHERE) is not _NOWHERE
@@ -534,7 +536,7 @@ class CsvFinder:
         self._rows = rows
         self._read = read
 
-    def find(self, text: EvidenceText) -> list[Value]:
+    def find(self, text: SearchedOutput) -> list[Value]:
         rows = _TableRows(_whole(text))
         if not rows.top:
             raise NoValuesError(f"there is no row in {text}")
@@ -546,7 +548,7 @@ class CsvFinder:
             raise NoValuesError(f"column {self._column} holds nothing{where} in {text}")
         return values
 
-    def _selected(self, rows: _TableRows, first: int, text: EvidenceText) -> Iterator[list[str]]:
+    def _selected(self, rows: _TableRows, first: int, text: SearchedOutput) -> Iterator[list[str]]:
         """Return the rows for which the condition is true, not those for which it is NULL."""
         if self._rows is None:
             return islice(rows, first, None)
@@ -573,7 +575,7 @@ class CsvFinder:
         except ExpressionError:  # such as a text where a number is compared
             return False
 
-    def _locate(self, rows: _TableRows, text: EvidenceText) -> tuple[int, int]:
+    def _locate(self, rows: _TableRows, text: SearchedOutput) -> tuple[int, int]:
         """Return the column's index, and the first row with values."""
         header = [cell.strip() for cell in rows.top[0]]
         number = self._column.removeprefix("c")
@@ -668,23 +670,23 @@ class MetricReader:
         self._needed = {m.name for m in recipe.metrics if not m.optional}
         self._verified = recipe.verified
         self._numbers = recipe.numbers
-        self._cuts: CutNumbers | None = None
+        self._cuts: PartialNumberCheck | None = None
         self._outputs = 0
 
     def cut_numbers(self, evidence: Evidence) -> dict[str, str]:
-        """Return what `CutNumbers` finds in the first outputs: small numbers may come first."""
+        """Return what `PartialNumberCheck` finds in one of the first outputs, by metric."""
         if self._outputs >= _MOST_OUTPUTS:
             return {}
         self._outputs += 1
         if self._cuts is None:
-            self._cuts = CutNumbers(self._metrics)
+            self._cuts = PartialNumberCheck(self._metrics)
         return self._cuts.see(evidence)
 
     def measure(self, values: Mapping[str, Value], evidence: Evidence) -> dict[str, MetricValue]:
         """Return every metric by name: measured by the place, found, reported or computed."""
         metrics: dict[str, MetricValue] = dict(evidence.usage)
         reported, fault = _reported(evidence.reported) if evidence.reported else ({}, "")
-        texts: dict[str, EvidenceText] = {}
+        texts: dict[str, SearchedOutput] = {}
         for metric, finder in self._finders:
             reported_values = reported.get(metric.name)
             if metric.when is not None and not _applies(metric.when, values):
@@ -809,7 +811,7 @@ class MetricReaderCache:
 
 
 def _measured(
-    metric: Metric, finder: MetricFinder, texts: dict[str, EvidenceText], evidence: Evidence
+    metric: Metric, finder: MetricFinder, texts: dict[str, SearchedOutput], evidence: Evidence
 ) -> MetricValue:
     text = texts.get(metric.source)
     if text is None:

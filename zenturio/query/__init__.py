@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from zenturio.query.aggregates import AGGREGATES
     from zenturio.query.comparison import Comparison, compare, compare_studies
     from zenturio.query.frames import study_frame
-    from zenturio.query.importance import Importances, Recommendation, importances, recommend
+    from zenturio.query.importance import Importances, SettingsRanking, importances, recommend
     from zenturio.query.raw_query import QueryLimits, raw
     from zenturio.query.regression import KINDS, Model, fit, fit_each, fits
     from zenturio.query.result_table import (
@@ -25,7 +25,7 @@ _HOMES = {
     "aggregates": ("AGGREGATES",),
     "comparison": ("Comparison", "compare", "compare_studies"),
     "frames": ("study_frame",),
-    "importance": ("Importances", "Recommendation", "importances", "recommend"),
+    "importance": ("Importances", "SettingsRanking", "importances", "recommend"),
     "raw_query": ("QueryLimits", "raw"),
     "regression": ("KINDS", "Model", "fit", "fit_each", "fits"),
     "result_table": (
@@ -49,8 +49,8 @@ __all__ = [
     "Importances",
     "Model",
     "QueryLimits",
-    "Recommendation",
     "ResultTable",
+    "SettingsRanking",
     "compare",
     "compare_studies",
     "export",

@@ -34,7 +34,7 @@ from zenturio.query.catalog import (
 )
 from zenturio.query.select_statement import (
     WIDTH,
-    AggregateCheck,
+    AggregateFallback,
     SelectItem,
     StudySelect,
     column_chunks,
@@ -67,7 +67,7 @@ COMPENSATED = (3, 43, 0)
 """From this version on SQLite compensates its sums (Neumaier)."""
 
 
-class GroupGuards(NamedTuple):
+class PrecisionGuards(NamedTuple):
     """What a database says of the values of a group, beside the aggregate."""
 
     values: int
@@ -82,19 +82,19 @@ class GroupGuards(NamedTuple):
         return max(abs(self.low), abs(self.high))
 
 
-def sum_is_doubtful(total_value: float | None, guards: GroupGuards) -> bool:
+def sum_is_doubtful(total_value: float | None, guards: PrecisionGuards) -> bool:
     """Return whether *total_value* may not be the sum to twelve digits."""
     if total_value is None or not guards.size < HUGE:
         return True
     return abs(total_value) * CANCELLED < guards.size
 
 
-def mean_is_doubtful(mean_value: float | None, guards: GroupGuards) -> bool:
+def mean_is_doubtful(mean_value: float | None, guards: PrecisionGuards) -> bool:
     """Return whether *mean_value* may not be the mean to twelve digits."""
     return sum_is_doubtful(None if mean_value is None else mean_value * guards.values, guards)
 
 
-def deviation_is_doubtful(deviation: float | None, guards: GroupGuards) -> bool:
+def deviation_is_doubtful(deviation: float | None, guards: PrecisionGuards) -> bool:
     """Return whether *deviation* may not be the deviation to twelve digits."""
     # Equal values deviate by exactly 0, but rounding may say otherwise.
     if guards.values < 2 or guards.low == guards.high:
@@ -105,7 +105,7 @@ def deviation_is_doubtful(deviation: float | None, guards: GroupGuards) -> bool:
     return deviation * CANCELLED < guards.greatest or deviation < 1 / HUGE_SQUARE
 
 
-def median_is_doubtful(median_value: float | None, guards: GroupGuards) -> bool:
+def median_is_doubtful(median_value: float | None, guards: PrecisionGuards) -> bool:
     """Return whether *median_value* may not be the median to twelve digits."""
     if median_value is None or not guards.greatest < HUGE or 0 < abs(median_value) < 1 / HUGE:
         return True
@@ -113,7 +113,7 @@ def median_is_doubtful(median_value: float | None, guards: GroupGuards) -> bool:
 
 
 DoubtRule = tuple[
-    Callable[[float | None, GroupGuards], bool], Callable[[Sequence[float]], float | None]
+    Callable[[float | None, PrecisionGuards], bool], Callable[[Sequence[float]], float | None]
 ]
 """When an aggregate is doubtful, and what computes it then."""
 
@@ -179,7 +179,7 @@ def recompute_doubtful(
             count, *others = (row[place] for place in places)
             if not count:
                 continue
-            guards = GroupGuards(count, *(float(bound) for bound in others))
+            guards = PrecisionGuards(count, *(float(bound) for bound in others))
             if head.check.doubtful(value, guards):
                 doubts.setdefault(at, set()).add(number)
     for at, numbers in doubts.items():
@@ -273,7 +273,7 @@ _AGGREGATE_SQL: dict[Dialect, dict[str, str]] = {
         "size": f"sum(least(abs({{}}::double precision), {HUGE}))",
     },
 }
-"""What each database says; *size* is the sum of the magnitudes, see `GroupGuards`."""
+"""What each database says; *size* is the sum of the magnitudes, see `PrecisionGuards`."""
 _GUARDS = ("count", "min", "max", "size")
 
 
@@ -349,12 +349,12 @@ def _database_item(kind: str, column: StudyColumn, dialect: Dialect) -> SelectIt
     return SelectItem(name, whole, parts=tuple(parts), merge=merge, fact=has_digits and column.wide)
 
 
-def _check(kind: Aggregate, column: StudyColumn, dialect: Dialect) -> AggregateCheck | None:
+def _check(kind: Aggregate, column: StudyColumn, dialect: Dialect) -> AggregateFallback | None:
     rule = doubt_rule(kind, dialect)
     if rule is None:
         return None
     guards = tuple(_database_item(guard, column, dialect) for guard in _GUARDS)
-    return AggregateCheck(SelectItem.of(column), guards, *rule)
+    return AggregateFallback(SelectItem.of(column), guards, *rule)
 
 
 def row_count_item(title: str) -> SelectItem:
@@ -608,7 +608,7 @@ def sort_rank(value: Any, *, falling: bool = False) -> tuple[bool, bool, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Origins:
+class MachineRoundCounts:
     """Results by their kind of machine and by their round; empty where all are of one."""
 
     machines: Mapping[str, int] = field(default_factory=dict)
@@ -629,21 +629,21 @@ class Origins:
         return {"machines": dict(self.machines), "rounds": dict(self.rounds)}
 
     @staticmethod
-    def of(attrs: Mapping[Any, Any]) -> Origins:
+    def of(attrs: Mapping[Any, Any]) -> MachineRoundCounts:
         """Of a table of pandas."""
-        return Origins(attrs.get("machines", {}), attrs.get("rounds", {}))
+        return MachineRoundCounts(attrs.get("machines", {}), attrs.get("rounds", {}))
 
     @staticmethod
-    def together(parts: Iterable[Mapping[Any, Any]]) -> Origins:
+    def together(parts: Iterable[Mapping[Any, Any]]) -> MachineRoundCounts:
         """Of several tables, by their attributes."""
         machines: dict[str, int] = {}
         rounds: dict[int, int] = {}
-        for origins in map(Origins.of, parts):
+        for origins in map(MachineRoundCounts.of, parts):
             for label, count in origins.machines.items():
                 machines[label] = machines.get(label, 0) + count
             for number, count in origins.rounds.items():
                 rounds[number] = rounds.get(number, 0) + count
-        return Origins(machines, rounds)
+        return MachineRoundCounts(machines, rounds)
 
 
 def count_origins(
@@ -651,7 +651,7 @@ def count_origins(
     catalog: Catalog,
     statement: StudySelect,
     keys: Collection[StudyColumn] = (),
-) -> Origins:
+) -> MachineRoundCounts:
     """Count the rows of *statement* by kind of machine and by round, where they are of several.
 
     The study's counters tell whether they can be: only then rows are looked at. What is among the
@@ -667,4 +667,6 @@ def count_origins(
             counts = {value: int(count) for value, count in rows}
         counts_by_fact.append(counts if len(counts) > 1 else {})
     machines = {label or UNKNOWN_KIND: count for label, count in counts_by_fact[0].items()}
-    return Origins(machines, {int(number): count for number, count in counts_by_fact[1].items()})
+    return MachineRoundCounts(
+        machines, {int(number): count for number, count in counts_by_fact[1].items()}
+    )

@@ -28,7 +28,7 @@ from zenturio.query.aggregates import (
     CANCELLED,
     DOUBT_RULES,
     HUGE,
-    GroupGuards,
+    PrecisionGuards,
     exact_aggregate,
 )
 from zenturio.query.catalog import Catalog, StudyColumn
@@ -520,6 +520,6 @@ def _suspects(kind: str, values: GroupedValues, answers: Array) -> Array:
     return np.flatnonzero(suspected)
 
 
-def _guards(members: Sequence[float]) -> GroupGuards:
+def _guards(members: Sequence[float]) -> PrecisionGuards:
     size = math.fsum(map(abs, members))
-    return GroupGuards(len(members), min(members), max(members), size)
+    return PrecisionGuards(len(members), min(members), max(members), size)

@@ -32,12 +32,12 @@ from zenturio.experiment.signed_ranks import (
     rank_sum_chance,
 )
 from zenturio.quantities import amount
-from zenturio.query.aggregates import Origins
+from zenturio.query.aggregates import MachineRoundCounts
 from zenturio.query.excluded_points import left_out_notes
 from zenturio.query.interleaved_pairs import (
     FACTS,
     BlockPair,
-    FrameColumns,
+    DataFrameRuns,
     RunColumns,
     StudyRuns,
     cells,
@@ -85,7 +85,7 @@ Point = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class VersionPair:
+class PointComparison:
     """The runs of both versions at one point, or at all points together."""
 
     point: Point
@@ -112,8 +112,8 @@ class Comparison:
     metric: str
     unit: str
     on: tuple[str, ...]
-    pairs: tuple[VersionPair, ...]
-    overall: VersionPair
+    pairs: tuple[PointComparison, ...]
+    overall: PointComparison
     is_ratio: bool
     """Whether ratios are compared: every value is above zero. Else differences."""
     only: tuple[int, int]
@@ -127,7 +127,10 @@ class Comparison:
     confidence: float
     outside: tuple[int, int] = (0, 0)
     """How many experiments of each are left out, for its space does not hold their points."""
-    origins: tuple[Origins, Origins] = (Origins(), Origins())
+    origins: tuple[MachineRoundCounts, MachineRoundCounts] = (
+        MachineRoundCounts(),
+        MachineRoundCounts(),
+    )
     """Of which kinds of machine and of which rounds the results of each are."""
     ended: int | None = None
     """The block after which the budget was spent."""
@@ -217,7 +220,7 @@ class Comparison:
             notes += [f"{name}: {note}" for note in origins.notes]
         return tuple(notes)
 
-    def _has_two_modes(self, pair: VersionPair) -> bool:
+    def _has_two_modes(self, pair: PointComparison) -> bool:
         """Whether the medians differ by more than the interval allows from what pairs say."""
         if not self.is_ratio or pair.interval is None or not pair.value:
             return False
@@ -339,7 +342,7 @@ def compare_studies(
                 repository, name, where=condition, everything=True, metrics=[metric],
                 outside=outside, rows=choice, facts=FACTS,
             )  # fmt: skip
-            runs = FrameColumns(frame)
+            runs = DataFrameRuns(frame)
         if not len(runs) and condition is not None:
             raise _nothing_selected(repository, name, condition, choice, outside=outside)
         measures = repository.definition(name).metrics
@@ -422,7 +425,7 @@ def compare(
     value in each frame, and different ones, distinguish the versions and are not part of the point.
     *plan*: the numbers of blocks at which the test was evaluated, if not only at the end.
     """
-    sides = FrameColumns(first), FrameColumns(second)
+    sides = DataFrameRuns(first), DataFrameRuns(second)
     return _compare(*sides, metric, on=on, confidence=confidence, margin=margin, plan=plan)
 
 
@@ -476,7 +479,7 @@ def _compare(
         conditions=conditions_that_differ(names, sides, points),
         confidence=confidence,
         outside=(first.attrs.get("left_out", 0), second.attrs.get("left_out", 0)),
-        origins=(Origins.of(first.attrs), Origins.of(second.attrs)),
+        origins=(MachineRoundCounts.of(first.attrs), MachineRoundCounts.of(second.attrs)),
     )
 
 
@@ -561,27 +564,27 @@ class _Judge:
 
     def point(
         self, point: Point, blocks: BlockPairs, differing: Sequence[str], alpha: float
-    ) -> VersionPair:
+    ) -> PointComparison:
         runs = [side.runs[point] for side in self._sides]
         first, second = (median(side.values) for side in runs)
         repeats = (len(runs[0]), len(runs[1]))
         if self.is_exact and all((side.values == side.values[0]).all() for side in runs):
             word = EQUAL if first == second else self._words[first < second]
             value = second / first if self.is_ratio else second - first
-            return VersionPair(
+            return PointComparison(
                 point, first, second, repeats, 0, value, Interval(value, value), word
             )
         if not blocks:
             word = f"unclear (differs by {', '.join(differing)})" if differing else NOT_INTERLEAVED
             value = second / first if self.is_ratio else second - first
-            return VersionPair(point, first, second, repeats, 0, value, None, word)
+            return PointComparison(point, first, second, repeats, 0, value, None, word)
         differences = {block: self._difference(pairs) for block, pairs in blocks.items()}
         judged = self._judged(differences, alpha, self.failures([point]))
-        return VersionPair(point, first, second, repeats, *judged)
+        return PointComparison(point, first, second, repeats, *judged)
 
     def overall(
-        self, pairs: Sequence[VersionPair], blocks: Sequence[BlockPairs], alpha: float
-    ) -> VersionPair:
+        self, pairs: Sequence[PointComparison], blocks: Sequence[BlockPairs], alpha: float
+    ) -> PointComparison:
         """Return the mean over points in each block that has all of them.
 
         Each is symmetric about the mean effect if those of all points are, so the test stays exact.
@@ -597,12 +600,12 @@ class _Judge:
             values = [pair.value for pair in pairs if pair.value is not None]
             value = float(np.mean(np.log(values) if self.is_ratio else values))
             value = math.exp(value) if self.is_ratio else value
-            return VersionPair((), math.nan, math.nan, repeats, 0, value, None, word)
+            return PointComparison((), math.nan, math.nan, repeats, 0, value, None, word)
         means = {
             b: float(np.mean([self._difference(point[b]) for point in blocks])) for b in common
         }
         judged = self._judged(means, alpha, failures)
-        return VersionPair((), math.nan, math.nan, repeats, *judged)
+        return PointComparison((), math.nan, math.nan, repeats, *judged)
 
     def _judged(
         self, differences: Mapping[tuple[int, int], float], alpha: float, failures: tuple[int, int]

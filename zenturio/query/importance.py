@@ -414,7 +414,7 @@ class RankedSetting:
 
 
 @dataclass(frozen=True)
-class Recommendation:
+class SettingsRanking:
     """All settings that were tried, the best first."""
 
     metric: str
@@ -463,7 +463,7 @@ def recommend(
     *,
     minimize: bool = False,
     confidence: float = CONFIDENCE,
-) -> Recommendation:
+) -> SettingsRanking:
     """Return the settings in *frame* by the mean of *metric* over their repeats, then by *costs*.
 
     Each other one is held against the best by Welch's test, at a level that all of these tests
@@ -497,7 +497,7 @@ def recommend(
         settings.append(
             RankedSetting(values, centre, interval, int(count[at]), took, bool(alike[at]))
         )
-    return Recommendation(metric, tuple(costs), tuple(settings), confidence)
+    return SettingsRanking(metric, tuple(costs), tuple(settings), confidence)
 
 
 def _alike(

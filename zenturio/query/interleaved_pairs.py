@@ -147,7 +147,7 @@ class RunColumns(Protocol):
         """Return the values of a fact, NaN where there is none."""
 
 
-class FrameColumns:
+class DataFrameRuns:
     """The columns of a frame of `study_frame`."""
 
     def __init__(self, frame: pd.DataFrame) -> None:
@@ -421,7 +421,7 @@ _TIMES = {"started": "e.started", "ended": "e.ended"}
 """Facts that only runs in blocks have, and their columns in the database."""
 
 
-class CopiedRuns:
+class ColumnarCopyRuns:
     """The runs of a large study as columns, from its columnar copy."""
 
     def __init__(self, table: CopiedTable, attrs: dict[Any, Any]) -> None:
@@ -478,7 +478,7 @@ def copied_runs(
     outside: bool,
     is_paired: bool,
     parameters: Collection[str] = (),
-) -> CopiedRuns | None:
+) -> ColumnarCopyRuns | None:
     """Return the runs of a large study with *metric*, as `study_frame` returns them with
     *everything*.
 
@@ -507,7 +507,7 @@ def _copied_runs(
     names: Collection[str],
     *,
     is_paired: bool,
-) -> CopiedRuns:
+) -> ColumnarCopyRuns:
     catalog = answers.catalog
     measured = catalog.column(metric)
     attrs = {
@@ -517,7 +517,7 @@ def _copied_runs(
         "left_out": len(answers.without),
         **count_origins(answers.reader, catalog, answers.statement).attrs(),
     }
-    runs = CopiedRuns(table, attrs)
+    runs = ColumnarCopyRuns(table, attrs)
     for column in catalog.parameters:
         if not names or column.name in names:
             runs.add_coded(column.name, table.cells(column))
@@ -544,7 +544,7 @@ _BESIDE = (
 
 
 def _add_conditions(
-    runs: CopiedRuns, answers: StudyTable, table: CopiedTable, *, is_paired: bool
+    runs: ColumnarCopyRuns, answers: StudyTable, table: CopiedTable, *, is_paired: bool
 ) -> None:
     """Read the facts that the copy lacks, most of them only for runs in blocks."""
     numbers = table.row_numbers

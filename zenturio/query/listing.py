@@ -17,7 +17,7 @@ from zenturio.experiment import Missing
 from zenturio.query.catalog import ROW, Catalog, StudyColumn
 from zenturio.query.select_statement import (
     EMPTY_FRAGMENT,
-    RowRemarks,
+    CellRemarks,
     column_chunks,
     where_clause,
 )
@@ -280,7 +280,7 @@ class Listing:
     def _row(
         self, number: int, digest: str, status: ExperimentState, remarks: str | None, *cells: object
     ) -> ExperimentRow:
-        remarks_of_row = RowRemarks(remarks)
+        remarks_of_row = CellRemarks(remarks)
         pairs = zip(self.columns, cells, strict=True)
         return ExperimentRow(
             number, digest, status, tuple(_cell(c, cell, remarks_of_row) for c, cell in pairs)
@@ -304,7 +304,7 @@ def _ranked(value: Any) -> tuple[bool, bool, Any]:
     return value is None, isinstance(value, str), value if value is not None else 0
 
 
-def _cell(column: StudyColumn, cell: Any, remarks_of_row: RowRemarks) -> Any:
+def _cell(column: StudyColumn, cell: Any, remarks_of_row: CellRemarks) -> Any:
     """A value as it was recorded: the remarks know NaN and infinity, and why one is missing."""
     remark = remarks_of_row.on(column)
     if isinstance(remark, bool | int | float | Missing):

@@ -60,7 +60,7 @@ class SelectItem:
     """
     merge: Callable[..., Any] | None = None
     """Combines the columns of all parts into the aggregate of all rows."""
-    check: AggregateCheck | None = None
+    check: AggregateFallback | None = None
     """Of an aggregate: when its value is computed again from the rows."""
     values: SelectItem | None = None
     """The column that is aggregated; None if rows are counted."""
@@ -90,7 +90,7 @@ class SelectItem:
 
 
 @dataclass(frozen=True, slots=True)
-class AggregateCheck:
+class AggregateFallback:
     """When an aggregate has to be computed again from its values, and how."""
 
     values: SelectItem
@@ -305,7 +305,7 @@ def restore_rows(
     for *cells, remarks in rows:
         values = [column.value(cell) for column, cell in zip(columns, cells, strict=True)]
         if remarks is not None:
-            row_remarks = RowRemarks(remarks)
+            row_remarks = CellRemarks(remarks)
             for i, column in enumerate(columns):
                 remark = row_remarks.on(column)
                 if isinstance(remark, bool | int | float):
@@ -316,7 +316,7 @@ def restore_rows(
     return restored
 
 
-class RowRemarks:
+class CellRemarks:
     """The remarks of a row: for a column, the exact value, or why there is none."""
 
     def __init__(self, text: str | None) -> None:

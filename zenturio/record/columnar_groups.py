@@ -388,7 +388,7 @@ class RankedPoints(NamedTuple):
 
 
 @dataclass(frozen=True)
-class PointRank:
+class RankingCriterion:
     """By what points are ranked."""
 
     metric: str
@@ -400,7 +400,7 @@ class PointRank:
 def best_points(
     copy: ColumnarCopy,
     parameters: Sequence[str],
-    rank: PointRank,
+    rank: RankingCriterion,
     count: int,
     states: Collection[str],
 ) -> RankedPoints | None:
@@ -418,7 +418,7 @@ def best_points(
 def _best_points(
     copy: ColumnarCopy,
     parameters: Sequence[str],
-    rank: PointRank,
+    rank: RankingCriterion,
     count: int,
     states: Collection[str],
 ) -> RankedPoints:

@@ -168,7 +168,7 @@ class Lease:
         return DriverProcess(self.host, self.pid, self.born).has_exited()
 
 
-class RecordKey(NamedTuple):
+class RecordPosition(NamedTuple):
     """The position of a record in the order of its study."""
 
     number: int
@@ -182,7 +182,7 @@ class RecordKey(NamedTuple):
 class ExperimentRecord:
     """One experiment of a study: its parameters, state and outcome."""
 
-    key: RecordKey
+    key: RecordPosition
     digest: str
     state: ExperimentState
     values: Mapping[str, Value]
@@ -236,7 +236,7 @@ class CachedResults(NamedTuple):
     """By digest, for the other experiments: another kind of machine that has a result."""
 
 
-class PlacedRun(NamedTuple):
+class ResultRunPosition(NamedTuple):
     """A result's position in the order of its run: see `experiment.RunPosition`."""
 
     round: int

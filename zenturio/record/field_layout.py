@@ -311,7 +311,7 @@ class LayoutBuilder:
 
 
 @dataclass(frozen=True, slots=True)
-class SlotColumns:
+class SlotValues:
     """Values of many rows, ready to be written."""
 
     columns: Mapping[str, Sequence[Any]]
@@ -344,7 +344,7 @@ def _by_name(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     return {name: [row.get(name) for row in rows] for name in names}
 
 
-def arrange_columns(layout: FieldLayout, columns: FieldColumns, rows: int) -> SlotColumns:
+def arrange_columns(layout: FieldLayout, columns: FieldColumns, rows: int) -> SlotValues:
     """Return the values of *rows* rows by slot: what they share is looked at once."""
     filling = _SlotWriter(layout)
     for role, values_by_name in columns.items():
@@ -365,7 +365,7 @@ class _SlotWriter:
         self._remarks: dict[int, dict[str, Any]] = {}
         self._dropped: dict[int, int] = {}
 
-    def spread(self, rows: int) -> SlotColumns:
+    def spread(self, rows: int) -> SlotValues:
         remarks: list[str | None] = [None] * rows
         for row, count in self._dropped.items():
             reason = f"{count:,} more were not kept: a study has {MOST_FIELDS:,} fields at the most"
@@ -373,7 +373,7 @@ class _SlotWriter:
         for row, said_of in self._remarks.items():
             remarks[row] = codec.compact_json(said_of)
         layout = self._draft.layout()
-        return SlotColumns(self._columns, remarks, list(self._chunks(rows)), layout, self._dropped)
+        return SlotValues(self._columns, remarks, list(self._chunks(rows)), layout, self._dropped)
 
     def _chunks(self, rows: int) -> Iterable[tuple[int, int, str]]:
         by_chunk: dict[int, dict[int, list[Any]]] = {}

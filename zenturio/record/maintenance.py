@@ -49,7 +49,7 @@ from zenturio.record.schema_version import original_revision
 from zenturio.record.sql_names import REVISIONS, quoted
 from zenturio.record.sql_repository import SQLRepository
 from zenturio.record.sqlite import SQLite
-from zenturio.record.study_views import StoredView, schema_name
+from zenturio.record.study_views import DatabaseView, schema_name
 from zenturio.record.upgrade import is_older, room_for, upgrade_older
 
 _BATCH = 10_000
@@ -259,7 +259,7 @@ def copy_repository(source: str | Path, target: str | Path, progress: Progress) 
 
 def stored_views(
     url: str | Path | None = None, *, pin: Collection[str] = (), unpin: Collection[str] = ()
-) -> tuple[StoredView, ...]:
+) -> tuple[DatabaseView, ...]:
     """Return the views that the database keeps for other programs, last opened first.
 
     Those of the studies to *pin* stay, whichever studies are opened; those to *unpin* no longer.

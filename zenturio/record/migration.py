@@ -31,7 +31,7 @@ from zenturio.record.codec import to_local, to_portable
 from zenturio.record.database import Database, Transaction
 from zenturio.record.outcome_recording import UnacceptedAttempt
 from zenturio.record.result_rows import FIRST_ROUND, NewResult
-from zenturio.record.schema_version import OldAttempt, OldRepository, OldRow, OldStudy
+from zenturio.record.schema_version import LegacyRepositoryReader, OldAttempt, OldRow, OldStudy
 from zenturio.record.sql_names import COMMON
 from zenturio.record.study_transaction import RepositoryCache, StudyTransaction
 from zenturio.safe_text import one_line
@@ -54,7 +54,7 @@ _COPIED = {
 class Migrator:
     """An older repository on its way into new tables."""
 
-    def __init__(self, older: OldRepository, new: Database, store: ArtifactStore) -> None:
+    def __init__(self, older: LegacyRepositoryReader, new: Database, store: ArtifactStore) -> None:
         self._older = older
         self._new = new
         self._store = store
@@ -430,7 +430,7 @@ def _essence(values: Any, outcome: Outcome) -> str:
     return repr((facts, sorted((name, repr(value)) for name, value in point.items()), metrics))
 
 
-def _uuid(older: OldRepository) -> str:
+def _uuid(older: LegacyRepositoryReader) -> str:
     """Return the same each time that the step is done."""
     facts = older.sql("SELECT id, name, created FROM studies ORDER BY id")
     return blake2b(repr(facts).encode(), digest_size=16).hexdigest()

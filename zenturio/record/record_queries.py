@@ -26,7 +26,7 @@ from zenturio.record.entities import (
     ColumnRequest,
     ExperimentRecord,
     ExperimentState,
-    RecordKey,
+    RecordPosition,
     RowFilter,
 )
 from zenturio.record.field_layout import SlotReader
@@ -87,7 +87,7 @@ def find_outcomes_anywhere(
 
 
 def next_results(
-    context: StudyTransaction, after: RecordKey | None, states: Iterable[ExperimentState]
+    context: StudyTransaction, after: RecordPosition | None, states: Iterable[ExperimentState]
 ) -> list[ExperimentRecord]:
     """Return the next results behind *after*, a batch of them."""
     dialect = context.transaction.dialect
@@ -118,8 +118,8 @@ _COLUMN_HEADS = 8
 
 
 def next_page(
-    context: StudyTransaction, request: ColumnRequest, after: RecordKey | None
-) -> tuple[ColumnPage, RecordKey] | None:
+    context: StudyTransaction, request: ColumnRequest, after: RecordPosition | None
+) -> tuple[ColumnPage, RecordPosition] | None:
     """Return the next results behind *after*, and the key of the last of them; None at the end."""
     transaction = context.transaction
     dialect, mark = transaction.dialect, transaction.dialect.mark
@@ -145,7 +145,7 @@ def next_page(
     # The key of the last row that was read, not of the last one returned: *without* and *only*
     # may take all of a page away.
     position, repeat, number = rows[-1][:3]
-    last = RecordKey(dialect.index(position), repeat, number)
+    last = RecordPosition(dialect.index(position), repeat, number)
     if request.without:
         keys = set(map(codec.digest_key, request.without))
         rows = [row for row in rows if bytes(row[3]) not in keys]
@@ -212,7 +212,7 @@ def _point(
     position, repeat, number, digest, point = row
     names = [f.field.name for f in context.layout.own_fields if f.role == "parameter"]
     values = dict.fromkeys(names) | codec.load_values(point)
-    key = RecordKey(context.transaction.dialect.index(position), repeat, number)
+    key = RecordPosition(context.transaction.dialect.index(position), repeat, number)
     return ExperimentRecord(key, bytes(digest).hex(), state, values, None)
 
 

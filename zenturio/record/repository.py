@@ -38,10 +38,10 @@ from zenturio.record.entities import (
     KeyedResults,
     Lease,
     MeasurementRound,
-    PlacedRun,
-    RecordKey,
+    RecordPosition,
     RepositoryEvent,
     ResultCount,
+    ResultRunPosition,
     StudyDefinition,
     StudyDeletion,
     StudyInfo,
@@ -175,7 +175,7 @@ class Repository(Protocol):
         """
         ...
 
-    def placed_runs(self, study: str, order: str) -> tuple[PlacedRun, ...]:
+    def placed_runs(self, study: str, order: str) -> tuple[ResultRunPosition, ...]:
         """Return the results of *study* that a run in this *order* recorded, by their turns."""
         ...
 
@@ -340,7 +340,7 @@ class Repository(Protocol):
         self,
         study: str,
         *,
-        after: RecordKey | None = None,
+        after: RecordPosition | None = None,
         states: Iterable[ExperimentState] | None = None,
     ) -> Iterator[ExperimentRecord]:
         """Yield the rows of *study* by index, repeat, and number of their attempt.

@@ -27,11 +27,11 @@ from zenturio.record.entities import (
     ExperimentRecord,
     ExperimentState,
     KeyedResults,
-    PlacedRun,
-    RecordKey,
+    RecordPosition,
     ResultCount,
+    ResultRunPosition,
 )
-from zenturio.record.field_layout import FieldLayout, Role, SlotColumns, SlotReader, columns_of_rows
+from zenturio.record.field_layout import FieldLayout, Role, SlotReader, SlotValues, columns_of_rows
 from zenturio.record.study_transaction import StudyTransaction
 
 # Stored recipes: the parts that make the digests of a version, each stored once
@@ -400,13 +400,13 @@ def refresh_newest(context: StudyTransaction, digests: Iterable[str]) -> None:
         record_edit(context, [*changed[0], *changed[1]])
 
 
-def _write_chunks(transaction: Transaction, numbers: Sequence[int], spread: SlotColumns) -> None:
+def _write_chunks(transaction: Transaction, numbers: Sequence[int], spread: SlotValues) -> None:
     chunks = [(numbers[row], chunk, doc) for row, chunk, doc in spread.chunks]
     transaction.insert("chunks", ("result", "chunk", "doc"), chunks)
 
 
 def _warn_of_dropped_values(
-    context: StudyTransaction, outcomes: Sequence[Outcome], spread: SlotColumns
+    context: StudyTransaction, outcomes: Sequence[Outcome], spread: SlotValues
 ) -> None:
     """Warn of values that belong to no field that the study can have."""
     for row, count in spread.dropped.items():
@@ -521,7 +521,7 @@ def _read(
         hex_digest, status, codec.unescape(cause), metrics, attempt, codec.unescape(host), started,
         ended, exit_code, machine=kinds.get(machine),
     )  # fmt: skip
-    key = RecordKey(transaction.dialect.index(position), repeat, number)
+    key = RecordPosition(transaction.dialect.index(position), repeat, number)
     values = reader.values(remarks, slots, chunks)
     record = ExperimentRecord(key, hex_digest, status, values, outcome, round_, bool(newest))
     return StoredResult(record, machine, round_, lease)
@@ -604,7 +604,7 @@ def count_results(transaction: Transaction, name: str) -> tuple[ResultCount, ...
     )
 
 
-def placed_runs(transaction: Transaction, name: str, order: str) -> tuple[PlacedRun, ...]:
+def placed_runs(transaction: Transaction, name: str, order: str) -> tuple[ResultRunPosition, ...]:
     """Return the results of a study that a run in this order recorded, by their turns."""
     mark = transaction.dialect.mark
     rows = transaction.sql(
@@ -615,7 +615,7 @@ def placed_runs(transaction: Transaction, name: str, order: str) -> tuple[Placed
     )
     kinds = study_transaction.machines_of(transaction, {machine for _, machine, *_ in rows})
     return tuple(
-        PlacedRun(number, kinds.get(machine), repeat, block or 0, turn or 0)
+        ResultRunPosition(number, kinds.get(machine), repeat, block or 0, turn or 0)
         for number, machine, repeat, block, turn in rows
     )
 

@@ -101,7 +101,7 @@ def original_revision(revision: str) -> str:
     return revision.removesuffix(MIGRATING)
 
 
-class OldRepository:
+class LegacyRepositoryReader:
     """A repository of an earlier revision."""
 
     def __init__(self, database: Database) -> None:

@@ -50,10 +50,10 @@ from zenturio.record.entities import (
     KeyedResults,
     Lease,
     MeasurementRound,
-    PlacedRun,
-    RecordKey,
+    RecordPosition,
     RepositoryEvent,
     ResultCount,
+    ResultRunPosition,
     RowFilter,
     StudyDefinition,
     StudyDeletion,
@@ -68,7 +68,7 @@ from zenturio.record.sql_names import DialectName, Project
 from zenturio.record.sqlite import SQLite
 from zenturio.record.studies import StudyVersion
 from zenturio.record.study_transaction import RepositoryCache, StudyTransaction
-from zenturio.record.study_views import StoredView
+from zenturio.record.study_views import DatabaseView
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -230,7 +230,7 @@ class SQLRepository:
         return study_views.refresh_views(self._database, self._cache, study, is_stale=is_stale)
 
     @reads
-    def stored_views(self, transaction: Transaction) -> tuple[StoredView, ...]:
+    def stored_views(self, transaction: Transaction) -> tuple[DatabaseView, ...]:
         """Return the views that the database keeps for other programs."""
         return study_views.stored_views(transaction)
 
@@ -555,7 +555,7 @@ class SQLRepository:
     @reads
     def placed_runs(
         self, transaction: Transaction, study: str, order: str
-    ) -> tuple[PlacedRun, ...]:
+    ) -> tuple[ResultRunPosition, ...]:
         return result_rows.placed_runs(transaction, study, order)
 
     @writes
@@ -749,7 +749,7 @@ class SQLRepository:
         self,
         study: str,
         *,
-        after: RecordKey | None = None,
+        after: RecordPosition | None = None,
         states: Iterable[ExperimentState] | None = None,
     ) -> Iterator[ExperimentRecord]:
         selected = list(EXPERIMENT_STATES if states is None else states)
@@ -765,7 +765,7 @@ class SQLRepository:
         return record_queries.unfinished_records(self._context(transaction, study), states)
 
     def _results(
-        self, study: str, after: RecordKey | None, states: Sequence[ExperimentState]
+        self, study: str, after: RecordPosition | None, states: Sequence[ExperimentState]
     ) -> Iterator[ExperimentRecord]:
         while batch := self._next_results(study, after, states):
             yield from batch
@@ -776,7 +776,7 @@ class SQLRepository:
         self,
         transaction: Transaction,
         study: str,
-        after: RecordKey | None,
+        after: RecordPosition | None,
         states: Sequence[ExperimentState],
     ) -> list[ExperimentRecord]:
         return record_queries.next_results(self._context(transaction, study), after, states)
@@ -807,8 +807,8 @@ class SQLRepository:
         transaction: Transaction,
         study: str,
         request: ColumnRequest,
-        after: RecordKey | None,
-    ) -> tuple[ColumnPage, RecordKey] | None:
+        after: RecordPosition | None,
+    ) -> tuple[ColumnPage, RecordPosition] | None:
         return record_queries.next_page(self._context(transaction, study), request, after)
 
     @reads

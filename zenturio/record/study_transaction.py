@@ -23,7 +23,7 @@ from zenturio.record.field_layout import (
     NO_FORM,
     FieldColumns,
     FieldLayout,
-    SlotColumns,
+    SlotValues,
     arrange_columns,
 )
 from zenturio.record.studies import StudyVersion
@@ -91,7 +91,7 @@ class StudyTransaction:
         """Return the same transaction at another version."""
         return StudyTransaction.at(self.transaction, version, self.cache)
 
-    def spread_columns(self, columns: FieldColumns, rows: int) -> SlotColumns:
+    def spread_columns(self, columns: FieldColumns, rows: int) -> SlotValues:
         """Return values of *rows* rows by slot; the study has the fields that they need then."""
         # Ends, for each round means that another driver has added fields, of which there are few.
         while True:

@@ -298,7 +298,7 @@ def refresh_views(
 
 
 @dataclass(frozen=True, slots=True)
-class StoredView:
+class DatabaseView:
     """The view of a study in the database, for other programs."""
 
     study: str
@@ -311,14 +311,14 @@ class StoredView:
     """When the study was opened last, in seconds since 1970."""
 
 
-def stored_views(transaction: Transaction) -> tuple[StoredView, ...]:
+def stored_views(transaction: Transaction) -> tuple[DatabaseView, ...]:
     """Return the views of all studies that have a current version, last opened first."""
     rows = transaction.sql(
         "SELECT name, sql_name, view_revision, pinned, opened FROM studies"
         " WHERE current IS NOT NULL ORDER BY opened DESC, id DESC"
     )
     return tuple(
-        StoredView(name, view, view_revision is not None, bool(pinned), opened)
+        DatabaseView(name, view, view_revision is not None, bool(pinned), opened)
         for name, view, view_revision, pinned, opened in rows
     )
 

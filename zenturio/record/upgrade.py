@@ -29,7 +29,7 @@ from zenturio.record.schema_version import (
     MIGRATING,
     OLD_TABLES,
     RECORDED,
-    OldRepository,
+    LegacyRepositoryReader,
     original_revision,
 )
 from zenturio.record.sql_names import REVISIONS
@@ -357,7 +357,7 @@ def _fill(
             schema_version.create(new)
         else:
             new.settle()
-        Migrator(OldRepository(old), new, store).run()
+        Migrator(LegacyRepositoryReader(old), new, store).run()
         _log.info("all results are in %s; comparing both", target.location)
         store.sync()
         if isinstance(target, SQLite):

@@ -30,7 +30,7 @@ from zenturio.search.loop import (
 from zenturio.search.numba_search import is_kernel, search_compiled
 from zenturio.search.objective import Directions, Trial
 from zenturio.search.result import SearchResult
-from zenturio.search.transfer_learning import AdvisedSearch
+from zenturio.search.transfer_learning import TransferSearch
 from zenturio.space import Point, Space
 
 Takes = Literal["point", "columns", "kernel"]
@@ -88,7 +88,7 @@ def search(
     searcher = make(engine, problem, settings)
     if learn_from:
         scores = {point: scores_for(ordering, score) for point, score in learn_from.items()}
-        searcher = AdvisedSearch(searcher, problem, scores)
+        searcher = TransferSearch(searcher, problem, scores)
     takes = takes or ("kernel" if is_kernel(objective) else "point")
     if takes not in get_args(Takes):
         raise InputError(f"takes={takes!r}", hint=did_you_mean(takes, get_args(Takes)))

@@ -22,7 +22,7 @@ from zenturio.search.loop import (
     parse_stop_rules,
 )
 from zenturio.search.objective import Directions, Trial
-from zenturio.search.transfer_learning import AdvisedSearch
+from zenturio.search.transfer_learning import TransferSearch
 from zenturio.space import Point, Space
 from zenturio.space.space import fingerprint
 
@@ -85,7 +85,7 @@ class Optimization:
         problem = SearchProblem(space, ordering, seed, limits.trials, slots=slots, ordered=ordered)
         searcher = make(engine, problem, settings)
         if advice:
-            searcher = AdvisedSearch(searcher, problem, advice)
+            searcher = TransferSearch(searcher, problem, advice)
         stop_rules = parse_stop_rules(rules)
         self._loop = SearchLoop(
             searcher, ordering, limits, stop_rules, known=scores, ordered=ordered

@@ -62,7 +62,7 @@ class Auto:
 
 def _choose(problem: SearchProblem, settings: KrigingSettings) -> Search:
     budget, several = problem.budget, len(problem.directions) > 1
-    mixed = MixedSearch(problem, settings)
+    mixed = GlobalLocalSearch(problem, settings)
     count = mixed.genome.count
     if budget is not None and count is not None and MEMORY_TRIALS < count <= budget:
         return Random(problem, NoSettings())  # all points, in any order
@@ -74,7 +74,7 @@ def _choose(problem: SearchProblem, settings: KrigingSettings) -> Search:
     return mixed
 
 
-class MixedSearch(KrigingSearch):
+class GlobalLocalSearch(KrigingSearch):
     """Proposals of a model of the whole space and of a quadratic around the best point.
 
     Each turn is of the one with the larger of two draws from the distributions of their chances to

@@ -127,7 +127,7 @@ class Suggestion:
 
 
 @dataclass
-class DefinedTrial:
+class TrialRecord:
     """A trial of an objective that defines its space: what it was given, and its scores."""
 
     number: int
@@ -144,7 +144,7 @@ class SuggestingTrial:
     """What the objective gets: it has the methods of Optuna's trial that do not prune."""
 
     def __init__(
-        self, trial: DefinedTrial, proposed: Mapping[str, Coded], rng: np.random.Generator
+        self, trial: TrialRecord, proposed: Mapping[str, Coded], rng: np.random.Generator
     ) -> None:
         self._trial = trial
         self._proposed = proposed
@@ -281,7 +281,7 @@ class DefineByRunSearch:
         if jobs < 1:
             raise InputError(f"jobs={jobs}", hint="1, or more")
         self.directions = Directions(directions)
-        self.trials: list[DefinedTrial] = []
+        self.trials: list[TrialRecord] = []
         """The completed trials, in the order of their numbers where jobs is 1."""
         self.stop_reason = ""
         """Why the last run ended: budget, or exhausted where each point of the space was tried."""
@@ -307,7 +307,7 @@ class DefineByRunSearch:
         last = self._started + limit.trials
         self._search, self.stop_reason = None, ""
         self._infer()  # of the trials alone, so that a loaded search goes on in the same way
-        running: dict[Future[DefinedTrial], PendingTrial | None] = {}
+        running: dict[Future[TrialRecord], PendingTrial | None] = {}
         with ThreadPoolExecutor(self._jobs) as pool:
             try:
                 while True:
@@ -319,7 +319,7 @@ class DefineByRunSearch:
                         pending = self._ask() if self._search else None
                         if pending is None and self.trials:
                             break
-                        trial = DefinedTrial(self._started)
+                        trial = TrialRecord(self._started)
                         self._started += 1
                         running[pool.submit(self._evaluate, trial, self._proposed(pending))] = (
                             pending
@@ -335,7 +335,7 @@ class DefineByRunSearch:
         return self
 
     @property
-    def best_trial(self) -> DefinedTrial:
+    def best_trial(self) -> TrialRecord:
         """The best trial; InputError before there is a usable one."""
         usable = [trial for trial in self.trials if self._losses(trial) != self.directions.worst]
         if not usable:
@@ -401,10 +401,10 @@ class DefineByRunSearch:
         self._model = _inferred(self.trials)
         self._rare = {n for n in self._model for t in self.trials if n not in t.coded}
 
-    def _losses(self, trial: DefinedTrial) -> tuple[float, ...]:
+    def _losses(self, trial: TrialRecord) -> tuple[float, ...]:
         return self.directions.losses(trial.scores)
 
-    def _evaluate(self, trial: DefinedTrial, proposed: Mapping[str, Coded]) -> DefinedTrial:
+    def _evaluate(self, trial: TrialRecord, proposed: Mapping[str, Coded]) -> TrialRecord:
         rng = np.random.default_rng([self._seed, trial.number])
         try:
             answer = self._objective(SuggestingTrial(trial, proposed, rng))
@@ -435,7 +435,7 @@ class DefineByRunSearch:
         named = zip(self._model, values, strict=True)
         return {name: value for name, value in named if value is not None}
 
-    def _complete(self, trial: DefinedTrial, pending: PendingTrial | None) -> None:
+    def _complete(self, trial: TrialRecord, pending: PendingTrial | None) -> None:
         """Tell the engine of *trial*; drop the engine if the trial contradicts its space."""
         if not trial.params:
             raise InputError(
@@ -448,7 +448,7 @@ class DefineByRunSearch:
         elif self._search is not None and pending is not None:
             self._search.tell(pending, trial.scores or None)
 
-    def _is_expected(self, trial: DefinedTrial) -> bool:
+    def _is_expected(self, trial: TrialRecord) -> bool:
         """Return whether *trial* asked for what the model says, within its ranges."""
         if not trial.suggestions.keys() <= self._model.keys():
             return False
@@ -481,9 +481,7 @@ class DefineByRunSearch:
             seed=self._seed + len(self.trials), slots=self._jobs, known=known, **self._settings,
         )  # fmt: skip
 
-    def _point(
-        self, space: Space, internal: Mapping[str, str], trial: DefinedTrial
-    ) -> Point | None:
+    def _point(self, space: Space, internal: Mapping[str, str], trial: TrialRecord) -> Point | None:
         """Return where *trial* is in *space*."""
         coded: dict[str, Coded] = {}
         for name, (suggestion, when) in self._model.items():
@@ -497,18 +495,18 @@ class DefineByRunSearch:
             return None
 
 
-def _trial(facts: Mapping[str, Any]) -> DefinedTrial:
+def _trial(facts: Mapping[str, Any]) -> TrialRecord:
     """Return the trial that was saved as *facts*."""
     suggestions = {
         name: Suggestion(**{**suggestion, "choices": tuple(suggestion["choices"])})
         for name, suggestion in facts["suggestions"].items()
     }
     scores = tuple(facts["scores"])
-    return DefinedTrial(**{**facts, "scores": scores, "suggestions": suggestions})
+    return TrialRecord(**{**facts, "scores": scores, "suggestions": suggestions})
 
 
 def _inferred(
-    trials: Sequence[DefinedTrial],
+    trials: Sequence[TrialRecord],
 ) -> dict[str, tuple[Suggestion, _Condition | None]]:
     """Return the parameters of *trials* with the condition under which each is asked for."""
     suggestions: dict[str, Suggestion] = {}
@@ -524,7 +522,7 @@ def _inferred(
 
 def _condition(
     name: str,
-    trials: Sequence[DefinedTrial],
+    trials: Sequence[TrialRecord],
     before: Mapping[str, tuple[Suggestion, _Condition | None]],
 ) -> _Condition | None:
     """Return what decides whether *name* is asked for; None for always, or if nothing known does.

@@ -36,7 +36,7 @@ MODELLED = 200
 """Results that the forecasts are made from at the most."""
 
 
-class AdvisedSearch:
+class TransferSearch:
     """An engine that is also told of the points that did best elsewhere.
 
     Results from elsewhere never count as results here. They are ranked by a model of them, and the

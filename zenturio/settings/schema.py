@@ -118,7 +118,7 @@ def _described(dataclass_field: Any, annotation: Any) -> Setting:
     )
 
 
-class OptionText(str):
+class OptionValue(str):
     """A value that an option has, as text, and where it stands."""
 
     __slots__ = ("place",)
@@ -138,7 +138,7 @@ def pairs(texts: Iterable[str], option: str = "") -> dict[str, str]:
         key, sign, value = (part.strip() for part in text.partition("="))
         if not sign or not key:
             raise InputError(f"{text!r} is not a setting", place=place, hint="write NAME=VALUE")
-        values[key] = value if place is None else OptionText(value, place)
+        values[key] = value if place is None else OptionValue(value, place)
     return values
 
 
@@ -222,6 +222,6 @@ def _limits(spec: Setting) -> str:
 
 
 def _wrong(spec: Setting, value: Any, hint: str) -> InputError:
-    if isinstance(value, OptionText) and "=" in value:
+    if isinstance(value, OptionValue) and "=" in value:
         hint += f"; write {value.place.file} before each setting"
     return InputError(f"{spec.name}={value} is not possible", hint=hint)

@@ -36,12 +36,12 @@ from zenturio.study.study_request import (
 )
 from zenturio.study.tuning.tune_engine import CompletedTuning, Tuning
 from zenturio.study.tuning.tune_engine import tune as run_tuning
-from zenturio.study.tuning.tuning_scenario import TunedFunction, read_ranges
+from zenturio.study.tuning.tuning_scenario import TargetFunction, read_ranges
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from zenturio.query import Comparison, Importances, Recommendation, ResultTable
+    from zenturio.query import Comparison, Importances, ResultTable, SettingsRanking
     from zenturio.query.importance import RankedSetting
     from zenturio.query.scaling import Scaling
     from zenturio.query.sensitivity import Sensitivity
@@ -541,7 +541,7 @@ class TuningResult:
         return self.table.copy()
 
     @cached_property
-    def recommendation(self) -> Recommendation:
+    def recommendation(self) -> SettingsRanking:
         """All settings, the best first, with those that cannot be told from it."""
         from zenturio.query import recommend  # noqa: PLC0415 - pandas takes its time
 
@@ -601,7 +601,7 @@ def tune(
     (direction,) = Directions(goals).names
     called = str(getattr(objective, "__name__", type(objective).__name__))
     module = getattr(objective, "__module__", None) or "__main__"
-    target = TunedFunction(objective, space, direction, called, f"{module}:{called}")
+    target = TargetFunction(objective, space, direction, called, f"{module}:{called}")
     written = [settings] if isinstance(settings, str) else settings
     ranges = read_ranges(describe(engine), written)
     spent = "" if budget is None else str(budget)

@@ -120,7 +120,7 @@ def narrow(codes: Column) -> Column:
 
 
 @dataclass(frozen=True)
-class CodeTable:
+class EncodedTable:
     """Columns of codes; rows are distinct and sorted, the last column varies fastest."""
 
     names: tuple[str, ...]
@@ -136,25 +136,25 @@ class CodeTable:
         """The bytes of a row."""
         return sum(column.itemsize for column in self.columns)
 
-    def kept(self, mask: Column) -> CodeTable:
+    def kept(self, mask: Column) -> EncodedTable:
         """Return the rows that *mask* is true for."""
         at = np.flatnonzero(mask)
         return self if len(at) == self.length else self.take(at)
 
-    def take(self, at: Column) -> CodeTable:
-        return CodeTable(self.names, tuple(column.take(at) for column in self.columns), len(at))
+    def take(self, at: Column) -> EncodedTable:
+        return EncodedTable(self.names, tuple(column.take(at) for column in self.columns), len(at))
 
-    def cut(self, start: int, stop: int) -> CodeTable:
+    def cut(self, start: int, stop: int) -> EncodedTable:
         """Return the rows from *start* to before *stop*."""
         columns = tuple(column[start:stop] for column in self.columns)
-        return CodeTable(self.names, columns, min(stop, self.length) - start)
+        return EncodedTable(self.names, columns, min(stop, self.length) - start)
 
     @property
-    def none(self) -> CodeTable:
+    def none(self) -> EncodedTable:
         """The same columns without rows."""
         return self.cut(0, 0)
 
-    def parts(self, rows: int, columns: int) -> list[CodeTable]:
+    def parts(self, rows: int, columns: int) -> list[EncodedTable]:
         """Split into pieces of about *rows* rows; equal prefixes of *columns* stay together."""
         # Pieces must stay sorted when they are joined further and put behind each other, so a run
         # of equal prefixes is never divided.
@@ -175,7 +175,7 @@ class CodeTable:
         starts = np.flatnonzero(new)
         return starts, np.diff(starts, append=self.length)
 
-    def appended(self, name: str, choices: Choices) -> CodeTable:
+    def appended(self, name: str, choices: Choices) -> EncodedTable:
         """Return the table with one more column, which varies fastest."""
         names = (*self.names, name)
         if choices.starts is None:
@@ -185,18 +185,18 @@ class CodeTable:
         else:
             parents, codes = choices.spread(self.length)
             columns = [column.take(parents) for column in self.columns]
-        return CodeTable(names, (*columns, narrow(codes)), len(codes))
+        return EncodedTable(names, (*columns, narrow(codes)), len(codes))
 
     def inserted(
         self, name: str, at: int, groups: tuple[Column, Column], choices: Choices
-    ) -> CodeTable:
+    ) -> EncodedTable:
         """Return the table with one more column at position *at*, with each group's *choices*."""
         starts, lengths = groups
         parents, codes = choices.spread(len(starts))
         sources, rows = expand_ranges(starts.take(parents), lengths.take(parents))
         columns = [column.take(rows) for column in self.columns]
         columns.insert(at, narrow(codes).take(sources))
-        return CodeTable((*self.names[:at], name, *self.names[at:]), tuple(columns), len(rows))
+        return EncodedTable((*self.names[:at], name, *self.names[at:]), tuple(columns), len(rows))
 
     def find(self, codes: Mapping[str, int]) -> int | None:
         """Return the number of the row with *codes* by binary search; None if it is missing."""
@@ -214,11 +214,11 @@ class CodeTable:
         return low if low < high else None
 
 
-UNIT = CodeTable((), (), 1)
+UNIT = EncodedTable((), (), 1)
 """The table without columns, which has one row."""
 
 
-def stacked(names: tuple[str, ...], tables: Sequence[CodeTable]) -> CodeTable:
+def stacked(names: tuple[str, ...], tables: Sequence[EncodedTable]) -> EncodedTable:
     """Concatenate the rows of *tables*."""
     if len(tables) == 1:
         return tables[0]
@@ -226,4 +226,4 @@ def stacked(names: tuple[str, ...], tables: Sequence[CodeTable]) -> CodeTable:
         np.concatenate([np.zeros(0, np.uint8), *(table.columns[i] for table in tables)])
         for i in range(len(names))
     )
-    return CodeTable(names, tuple(columns), sum(table.length for table in tables))
+    return EncodedTable(names, tuple(columns), sum(table.length for table in tables))

@@ -12,7 +12,7 @@ from itertools import groupby
 
 import numpy as np
 
-from zenturio.space.code_table import Choices, CodeTable, narrow
+from zenturio.space.code_table import Choices, EncodedTable, narrow
 from zenturio.space.definition import Part, SpaceCondition, is_plain
 from zenturio.space.domain import Column
 from zenturio.space.parameter import Dependent, Parameter
@@ -78,7 +78,7 @@ def _lists(cells: Column, window: tuple[int, int]) -> tuple[Column, Column, Colu
 Rule = SpaceCondition | PairTable
 
 
-class JoinStatistics:
+class PlannerStatistics:
     """The valid codes of each dimension, the remaining rules, and the selectivity of each rule."""
 
     def __init__(self, part: Part) -> None:
@@ -257,12 +257,12 @@ def declared_plan(part: Part) -> JoinPlan:
     return JoinPlan(tuple(steps.steps))
 
 
-def sequential_plan(facts: JoinStatistics) -> JoinPlan:
+def sequential_plan(facts: PlannerStatistics) -> JoinPlan:
     """Return the plan in the order of dimensions; its table can be built in pieces."""
     return _grouped_plan(facts, [facts.part.names])
 
 
-def low_memory_plan(facts: JoinStatistics) -> JoinPlan:
+def low_memory_plan(facts: PlannerStatistics) -> JoinPlan:
     """Return a plan with few intermediate rows; columns may be inserted between others.
 
     A rule that multiplies the rows is postponed if the dimensions that only it needs come last:
@@ -285,7 +285,7 @@ def low_memory_plan(facts: JoinStatistics) -> JoinPlan:
     return min(plans, key=lambda plan: _cost(facts, plan))
 
 
-def _grouped_plan(facts: JoinStatistics, groups: Iterable[Iterable[str]]) -> JoinPlan:
+def _grouped_plan(facts: PlannerStatistics, groups: Iterable[Iterable[str]]) -> JoinPlan:
     """Return a plan that binds dimensions by group, and applies each rule as soon as possible."""
     steps = _Steps(facts.part, facts.rules)
     for names in groups:
@@ -353,7 +353,7 @@ def _numbers_by_name(groups: Iterable[Iterable[str]]) -> dict[str, list[int]]:
 
 
 def _fewest_first(
-    facts: JoinStatistics, needs: Mapping[Rule, frozenset[str]], rules: Sequence[Rule]
+    facts: PlannerStatistics, needs: Mapping[Rule, frozenset[str]], rules: Sequence[Rule]
 ) -> list[Rule]:
     """Return *rules* in greedy order: next is always the rule that makes the fewest rows."""
     first: list[Rule] = []
@@ -377,12 +377,12 @@ def _fewest_first(
     return first
 
 
-def _product(facts: JoinStatistics, names: Iterable[str]) -> float:
+def _product(facts: PlannerStatistics, names: Iterable[str]) -> float:
     """Return the number of combinations of *names*; infinity beyond what a float can hold."""
     return math.prod([float(facts.count(name)) for name in names])
 
 
-def _cost(facts: JoinStatistics, plan: JoinPlan) -> float:
+def _cost(facts: PlannerStatistics, plan: JoinPlan) -> float:
     """Estimate the cost of a plan in rows appended, assuming independent rules."""
     rows, cost = 1.0, 0.0
     ranks, highest = facts.part.ranks, -1
@@ -403,7 +403,7 @@ def _cost(facts: JoinStatistics, plan: JoinPlan) -> float:
 
 
 def _postponed(
-    facts: JoinStatistics, needs: Mapping[Rule, frozenset[str]]
+    facts: PlannerStatistics, needs: Mapping[Rule, frozenset[str]]
 ) -> tuple[list[Rule], list[Rule]]:
     """Return the rules that are postponed behind all others, the last first, and the others.
 
@@ -453,7 +453,7 @@ Windows = Mapping[str, tuple[int, int]]
 class ColumnJoin:
     """A table and the column to be joined at position *at*; *groups* unless it is the last."""
 
-    table: CodeTable
+    table: EncodedTable
     name: str
     at: int
     groups: tuple[Column, Column] | None
@@ -469,7 +469,7 @@ class ColumnJoin:
             return self.choices.total(self.table.length)
         return int(self.choices.counts @ lengths)
 
-    def grown(self) -> CodeTable:
+    def grown(self) -> EncodedTable:
         """Return the table with the column."""
         if self.groups is None:
             return self.table.appended(self.name, self.choices)
@@ -488,23 +488,23 @@ class PlanExecutor:
         """Return an executor restricted to the codes of *name* inside *window*."""
         return PlanExecutor(self.part, self.plan, {**self.windows, name: window})
 
-    def kept(self, table: CodeTable, rule: Rule) -> Column:
+    def kept(self, table: EncodedTable, rule: Rule) -> Column:
         """Return the mask of the rows of *table* that *rule* keeps."""
         if isinstance(rule, PairTable):
             codes = table.codes
             return np.asarray(rule.cells[codes[rule.first], codes[rule.second]])
         return self._rows(table).kept(rule.expression)
 
-    def growth(self, table: CodeTable, step: BindStep) -> ColumnJoin:
+    def growth(self, table: EncodedTable, step: BindStep) -> ColumnJoin:
         """Return the join of *step* with the sorted *table*; its result is sorted, too."""
         at = self.part.place(step.name, table.names)
         if at == len(table.names):
             return ColumnJoin(table, step.name, at, None, self.choices(table, step))
         groups = table.groups(at)
-        heads = CodeTable(table.names[:at], table.columns[:at], table.length).take(groups[0])
+        heads = EncodedTable(table.names[:at], table.columns[:at], table.length).take(groups[0])
         return ColumnJoin(table, step.name, at, groups, self.choices(heads, step))
 
-    def choices(self, table: CodeTable, step: BindStep) -> Choices:
+    def choices(self, table: EncodedTable, step: BindStep) -> Choices:
         """Return the codes of the dimension of *step* for each row of *table*."""
         parameter = self.part.parameters[step.name]
         window = self.windows.get(step.name)
@@ -517,10 +517,10 @@ class PlanExecutor:
             low, high = np.maximum(low, window[0]), np.minimum(high, window[1])
         return Choices(None, low, np.maximum(high - low, 0))
 
-    def _rows(self, table: CodeTable) -> PointColumns:
+    def _rows(self, table: EncodedTable) -> PointColumns:
         return PointColumns(self.part.parameters, table.codes, table.length)
 
-    def _range(self, parameter: Parameter, table: CodeTable) -> tuple[Column, Column]:
+    def _range(self, parameter: Parameter, table: EncodedTable) -> tuple[Column, Column]:
         """Return the half-open interval of codes of *parameter* in each row."""
         rows = self._rows(table)
         low, high = np.zeros((2, table.length), dtype=np.int64)
@@ -542,7 +542,11 @@ class PlanExecutor:
         return rows.counts(domain) if isinstance(domain, Dependent) else domain.size
 
     def _follow(
-        self, parameter: Parameter, leader: Parameter, table: CodeTable, ends: tuple[Column, Column]
+        self,
+        parameter: Parameter,
+        leader: Parameter,
+        table: EncodedTable,
+        ends: tuple[Column, Column],
     ) -> None:
         """Restrict *parameter* to the position of *leader* where both are active."""
         low, high = ends
@@ -570,7 +574,7 @@ def _codes(parameter: Parameter, plan: JoinPlan, window: tuple[int, int] | None)
     return allowed[start:stop]
 
 
-def _partners(step: BindStep, table: CodeTable, window: tuple[int, int] | None) -> Choices:
+def _partners(step: BindStep, table: EncodedTable, window: tuple[int, int] | None) -> Choices:
     """Return the partners of the other dimension of the pair, for each row."""
     assert step.pair is not None, "asked of pairs only"
     other = step.pair.other(step.name)

@@ -15,7 +15,7 @@ import numpy as np
 
 from zenturio.errors import SpaceError
 from zenturio.expression import Expression, Value
-from zenturio.space.code_table import CodeTable, TooManyRows, stacked
+from zenturio.space.code_table import EncodedTable, TooManyRows, stacked
 from zenturio.space.definition import Definition, Part, SpaceCondition, parted
 from zenturio.space.domain import Column, Continuous
 from zenturio.space.join import EDGES, DecisionDiagram, Join, JoinProgress
@@ -202,7 +202,7 @@ class Component(Protocol):
         """Return the number of the combination with *codes*; ``None`` if it is not valid."""
         ...
 
-    def tables(self) -> Iterator[CodeTable]:
+    def tables(self) -> Iterator[EncodedTable]:
         """Yield all combinations in order, as tables."""
         ...
 
@@ -228,10 +228,10 @@ class FreeComponent:
         (code,) = codes.values()
         return code
 
-    def tables(self) -> Iterator[CodeTable]:
+    def tables(self) -> Iterator[EncodedTable]:
         for start in range(0, self.size, _STEP):
             stop = min(start + _STEP, self.size)
-            yield CodeTable(self.part.names, self.codes(range(start, stop)), stop - start)
+            yield EncodedTable(self.part.names, self.codes(range(start, stop)), stop - start)
 
 
 class JoinedComponent:
@@ -293,7 +293,7 @@ class JoinedComponent:
         table = self.__dict__.get("_table", self._whole)
         return self._blocks.find(codes) if table is None else table.find(codes)
 
-    def tables(self) -> Iterator[CodeTable]:
+    def tables(self) -> Iterator[EncodedTable]:
         table = self.__dict__.get("_table", self._whole)
         if table is not None:
             yield table
@@ -301,12 +301,12 @@ class JoinedComponent:
             yield from filter(_LENGTH, self._blocks.join.walk({}, JoinProgress()))
 
     @cached_property
-    def _whole(self) -> CodeTable | None:
+    def _whole(self) -> EncodedTable | None:
         """The table of all combinations if it is cheap, else None."""
         return self._joined(MAX_EAGER_CODES)
 
     @cached_property
-    def _table(self) -> CodeTable | None:
+    def _table(self) -> EncodedTable | None:
         """The table of all combinations if it fits into memory, else None."""
         if self._whole is not None:
             return self._whole
@@ -321,9 +321,9 @@ class JoinedComponent:
         """Start the join; its progress is kept between calls of ``_joined``."""
         self._progress = JoinProgress()
         self._walk = self._blocks.join.walk({}, self._progress)
-        self._walked: list[CodeTable] = []
+        self._walked: list[EncodedTable] = []
 
-    def _joined(self, most: float) -> CodeTable | None:
+    def _joined(self, most: float) -> EncodedTable | None:
         """Return all combinations; None if that takes more than *most* codes or too much memory."""
         try:
             complete = self._continue(most)
@@ -360,7 +360,7 @@ class TableComponent:
 
     is_counted = is_countable = True
 
-    def __init__(self, part: Part, table: CodeTable) -> None:
+    def __init__(self, part: Part, table: EncodedTable) -> None:
         self.part = part
         self.table = table
         self.size = table.length
@@ -371,7 +371,7 @@ class TableComponent:
     def find(self, codes: dict[str, int]) -> int | None:
         return self.table.find(codes)
 
-    def tables(self) -> Iterator[CodeTable]:
+    def tables(self) -> Iterator[EncodedTable]:
         yield self.table
 
 

@@ -26,7 +26,7 @@ from zenturio.expression.syntax_tree import (
     rebuilt,
     walk,
 )
-from zenturio.space.code_table import Choices, CodeTable, TooManyRows, narrow
+from zenturio.space.code_table import Choices, EncodedTable, TooManyRows, narrow
 from zenturio.space.column_join import PairTable
 from zenturio.space.definition import Part, SpaceCondition
 from zenturio.space.domain import Column
@@ -74,14 +74,14 @@ class PartialValues:
             *(pending.names | pending.indexed for pending in self._pending.values())
         )
 
-    def kept(self, table: CodeTable, condition: SpaceCondition) -> Column:
+    def kept(self, table: EncodedTable, condition: SpaceCondition) -> Column:
         """Return the mask of the rows that *condition*, all bound by now, keeps."""
         expression = self._pending.pop(condition, None)
         if expression is None:  # an equal one was applied before
             return np.ones(table.length, dtype=np.bool_)
         return self._rows(table).kept(expression)
 
-    def advance(self, table: CodeTable, bound: Collection[str], name: str) -> CodeTable:
+    def advance(self, table: EncodedTable, bound: Collection[str], name: str) -> EncodedTable:
         """Return *table* with the partial values that exist now that *name* is bound, too."""
         rows = self._rows(table)
         columns: dict[str, Column] = {}
@@ -96,13 +96,13 @@ class PartialValues:
                 values = rows.of(Expression(expression.passage, whole, expression.text))
                 self._values[partial], columns[partial] = _numbered(values)
             self._pending[condition] = replace(expression, node=node)
-        return CodeTable(
+        return EncodedTable(
             (*table.names, *columns),
             (*table.columns, *map(narrow, columns.values())),
             table.length,
         )
 
-    def _rows(self, table: CodeTable) -> PointColumns:
+    def _rows(self, table: EncodedTable) -> PointColumns:
         codes = table.codes
         partial = {
             name: self._values[name][codes.pop(name)] for name in self._values.keys() & codes
@@ -251,15 +251,15 @@ class RemainingCodes:
         return frozenset(map(_set_name, self._sets))
 
     def choices(
-        self, table: CodeTable, name: str, window: tuple[int, int] | None
+        self, table: EncodedTable, name: str, window: tuple[int, int] | None
     ) -> Choices | None:
         """Return the remaining codes of *name* in each row; None if they are not tracked."""
         sets = self._sets.pop(name, None)
         return None if sets is None else sets.choices(table.codes[_set_name(name)], window)
 
     def advance(
-        self, table: CodeTable, name: str, allowed: Mapping[str, Column]
-    ) -> tuple[CodeTable, Column]:
+        self, table: EncodedTable, name: str, allowed: Mapping[str, Column]
+    ) -> tuple[EncodedTable, Column]:
         """Return *table* with what *name*, bound now, leaves of others, and the rows it kept.
 
         Rows that leave nothing of a dimension are dropped.
@@ -273,8 +273,8 @@ class RemainingCodes:
         return table, at
 
     def _intersected(
-        self, table: CodeTable, last: str, pair: PairTable, allowed: Column | None
-    ) -> tuple[CodeTable, Column]:
+        self, table: EncodedTable, last: str, pair: PairTable, allowed: Column | None
+    ) -> tuple[EncodedTable, Column]:
         columns = table.codes
         partner_rows = pair.seen_from(pair.other(last))
         codes = columns[pair.other(last)].astype(np.int64)
@@ -303,7 +303,7 @@ class RemainingCodes:
         self._sets[last] = _CodeSets(remaining[first])
         columns[column] = narrow(numbers.take(rows))
         alive = np.flatnonzero(remaining.any(axis=1).take(rows))
-        whole = CodeTable(tuple(columns), tuple(columns.values()), table.length)
+        whole = EncodedTable(tuple(columns), tuple(columns.values()), table.length)
         return (whole if len(alive) == table.length else whole.take(alive)), alive
 
 

@@ -12,16 +12,16 @@ from typing import Protocol
 import numpy as np
 
 from zenturio.errors import InputError
-from zenturio.space.code_table import UNIT, Choices, CodeTable, TooManyRows, stacked
+from zenturio.space.code_table import UNIT, Choices, EncodedTable, TooManyRows, stacked
 from zenturio.space.column_join import (
     BindStep,
     ColumnJoin,
     FilterStep,
     JoinPlan,
-    JoinStatistics,
     JoinStep,
     PairTable,
     PlanExecutor,
+    PlannerStatistics,
     Windows,
     declared_plan,
     low_memory_plan,
@@ -166,14 +166,14 @@ class DecisionDiagram:
         """The number of edges of all layers, listed or not."""
         return sum(layer.edge_count for layer in self.layers)
 
-    def table(self, numbers: Column) -> CodeTable:
+    def table(self, numbers: Column) -> EncodedTable:
         """Return the points with these *numbers*."""
         states = np.zeros(len(numbers), dtype=np.int64)
         columns = []
         for layer in self.layers:
             codes, states, numbers = layer.choose(states, numbers)
             columns.append(codes)
-        return CodeTable(self.names, tuple(columns), len(states))
+        return EncodedTable(self.names, tuple(columns), len(states))
 
     def find(self, codes: dict[str, int]) -> int | None:
         """Return the number of the point with *codes*; ``None`` if it is not valid."""
@@ -202,14 +202,14 @@ class _Frontier:
         self.remaining = RemainingCodes(pairs if partial else (), order)
         self.last_read = self._last_read(steps)
 
-    def choices(self, table: CodeTable, step: BindStep) -> Choices:
+    def choices(self, table: EncodedTable, step: BindStep) -> Choices:
         window = self.executor.windows.get(step.name)
         remaining = self.remaining.choices(table, step.name, window)
         return self.executor.choices(table, step) if remaining is None else remaining
 
     def kept(
-        self, table: CodeTable, parents: Column, steps: Sequence[JoinStep]
-    ) -> tuple[CodeTable, Column]:
+        self, table: EncodedTable, parents: Column, steps: Sequence[JoinStep]
+    ) -> tuple[EncodedTable, Column]:
         """Return the rows that all rules of *steps* keep, and their *parents*."""
         for step in steps:
             assert isinstance(step, FilterStep), "a bind step begins another layer"
@@ -224,8 +224,8 @@ class _Frontier:
         return table, parents
 
     def advance(
-        self, table: CodeTable, parents: Column, bound: Sequence[str]
-    ) -> tuple[CodeTable, Column]:
+        self, table: EncodedTable, parents: Column, bound: Sequence[str]
+    ) -> tuple[EncodedTable, Column]:
         """Return *table* with what later rules need of the last of *bound*, in place of it."""
         table = self.values.advance(table, bound, bound[-1])
         table, at = self.remaining.advance(table, bound[-1], self.executor.plan.allowed)
@@ -304,7 +304,7 @@ def _forward(executor: PlanExecutor, partial: bool) -> list[Edges | tuple[Choice
     return layers
 
 
-def _merge(table: CodeTable, needed: frozenset[str]) -> tuple[CodeTable, Column]:
+def _merge(table: EncodedTable, needed: frozenset[str]) -> tuple[EncodedTable, Column]:
     """Merge rows that agree in the *needed* columns; return them, and where each row went."""
     names = tuple(name for name in table.names if name in needed)
     if names == table.names:
@@ -321,7 +321,7 @@ def _merge(table: CodeTable, needed: frozenset[str]) -> tuple[CodeTable, Column]
         key, cells = key * most + column, cells * most
     _, first, children = np.unique(key, return_index=True, return_inverse=True)
     columns = tuple(table.codes[name].take(first) for name in names)
-    return CodeTable(names, columns, len(first)), children
+    return EncodedTable(names, columns, len(first)), children
 
 
 def _running_sums(weights: Column) -> Column:
@@ -378,7 +378,7 @@ class Join:
     def __init__(self, part: Part) -> None:
         self.part = part
 
-    def walk(self, windows: Windows, progress: JoinProgress) -> Iterator[CodeTable]:
+    def walk(self, windows: Windows, progress: JoinProgress) -> Iterator[EncodedTable]:
         """Yield the points inside *windows* as sorted, consecutive tables.
 
         Empty tables are yielded after each step, so that the caller can give up in time.
@@ -406,7 +406,7 @@ class Join:
             return DecisionDiagram(PlanExecutor(self.part, self._declared, windows), partial=False)
 
     @cached_property
-    def _empty(self) -> CodeTable:
+    def _empty(self) -> EncodedTable:
         return stacked(self.part.names, [])
 
     @cached_property
@@ -423,10 +423,10 @@ class Join:
         return declared_plan(self.part)
 
     @cached_property
-    def _facts(self) -> JoinStatistics | None:
+    def _facts(self) -> PlannerStatistics | None:
         """The statistics of the part; None if conditions depend on earlier ones to be evaluable."""
         try:
-            return JoinStatistics(self.part)
+            return PlannerStatistics(self.part)
         except InputError:
             return None
 
@@ -445,12 +445,12 @@ class Join:
 
     def _run(
         self,
-        table: CodeTable,
+        table: EncodedTable,
         number: int,
         executor: PlanExecutor,
         progress: JoinProgress,
         share: float = 1.0,
-    ) -> Iterator[CodeTable]:
+    ) -> Iterator[EncodedTable]:
         """Run the steps from *number* on, for the rows of *table*, a *share* of the product."""
         steps = executor.plan.steps
         while number < len(steps) and table.length:
@@ -478,7 +478,7 @@ class Join:
 
     def _split(
         self, growth: ColumnJoin, executor: PlanExecutor, number: int
-    ) -> list[tuple[CodeTable, PlanExecutor, float]]:
+    ) -> list[tuple[EncodedTable, PlanExecutor, float]]:
         """Return the pieces of a join step that makes too many rows at once; empty if it does not.
 
         Each piece comes with an estimate of its rows.

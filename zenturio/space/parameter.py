@@ -264,7 +264,7 @@ Bound = Expression | str
 _SAFE = 1 << 53
 
 
-class Columns(Protocol):
+class ColumnMapping(Protocol):
     """A column for each name."""
 
     def __getitem__(self, name: str, /) -> Column: ...
@@ -348,7 +348,7 @@ class Dependent:
 
         return self._range(of(self.first), of(self.last), of(self.stride))
 
-    def counts(self, columns: Columns, positions: Columns, length: int) -> Column:
+    def counts(self, columns: ColumnMapping, positions: ColumnMapping, length: int) -> Column:
         """Return the number of elements in each row."""
         bounds = self._columns(columns, positions, length)
         whole = self._whole(bounds)
@@ -358,7 +358,7 @@ class Dependent:
         sets = (self._range(*row) for row in _transposed(bounds, length))
         return np.array([0 if domain is None else domain.size for domain in sets], dtype=np.int64)
 
-    def at_rows(self, places: Column, columns: Columns, positions: Columns) -> Column:
+    def at_rows(self, places: Column, columns: ColumnMapping, positions: ColumnMapping) -> Column:
         """Return the values at *places*, one for each row."""
         bounds = self._columns(columns, positions, len(places))
         whole = self._whole(bounds)
@@ -373,7 +373,7 @@ class Dependent:
         return column(values, self.type)
 
     def _columns(
-        self, columns: Columns, positions: Columns, length: int
+        self, columns: ColumnMapping, positions: ColumnMapping, length: int
     ) -> tuple[Column | str, ...]:
         def of(bound: Bound) -> Column | str:
             if isinstance(bound, str):

@@ -91,7 +91,7 @@ class ScoredPoint:
 
 
 @dataclass(frozen=True, slots=True)
-class TextScores:
+class NonNumericScores:
     """Results that succeeded and have no score, because a metric of the goal is a text."""
 
     count: int
@@ -143,7 +143,7 @@ class PointRanking:
     """The point that is expected to be the best; of a search without repeats only."""
     has_repeats: bool = False
     """Whether some point was tried several times."""
-    texts: TextScores | None = None
+    texts: NonNumericScores | None = None
     """Results without a score because a metric is a text."""
 
     def certainty(
@@ -456,7 +456,7 @@ def _best_in_copy(
 
     sign = Directions([goal.direction]).losses([1.0])[0]
     kind: Literal["mean", "median"] = "median" if aggregate == MEDIAN else "mean"
-    rank = columnar_groups.PointRank(f"metric:{metric}", kind, sign)
+    rank = columnar_groups.RankingCriterion(f"metric:{metric}", kind, sign)
     most = max(count, MOST_LEADERS) if aggregate == MEDIAN else count
     ranked = columnar_groups.best_points(
         copied, [f"parameter:{name}" for name in names], rank, most, TRIED
@@ -500,7 +500,7 @@ class _MeasuredPoints:
         """In the order of the space."""
         self.machines: dict[str, Counter[int]] = {}
         """Results by kind of machine and round."""
-        self.texts: TextScores | None = None
+        self.texts: NonNumericScores | None = None
 
     @property
     def has_several(self) -> bool:
@@ -546,7 +546,7 @@ class _MeasuredPoints:
         values = ((name, page.metrics[name][row]) for name in names if name in page.metrics)
         text = next(((name, value) for name, value in values if isinstance(value, str)), None)
         if text is not None:
-            first = self.texts or TextScores(0, *text)
+            first = self.texts or NonNumericScores(0, *text)
             self.texts = replace(first, count=first.count + 1)
 
 

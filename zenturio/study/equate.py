@@ -19,11 +19,11 @@ from zenturio.errors import InputError, NotFoundError, SpaceError
 from zenturio.experiment import Experiment, ExperimentGenerator
 from zenturio.record import SPACES, ExperimentRecord, Repository, StudyDefinition
 from zenturio.record.entities import OUTCOME_STATES
-from zenturio.study.driver.progress import PROGRAMS, ProgramHistory
+from zenturio.study.driver.progress import PROGRAMS, ExecutableHistory
 from zenturio.study.last_options import RUN
 from zenturio.study.recorded_definition import (
     PROGRAM,
-    ArchivedStudy,
+    ArchivedVersion,
     base_of,
     changes_of,
     define_study,
@@ -176,7 +176,7 @@ def _definition(
     definition = define_study(application, experiments, generator.program, generator.former_program)
     more = {
         RUN: notes.get(RUN, {}),
-        PROGRAMS: ProgramHistory.of(application, notes).notes(),
+        PROGRAMS: ExecutableHistory.of(application, notes).notes(),
         SPACES: spaces_of(repository.notes(study), definition.notes, space, application.repeat),
     }
     return replace(definition, notes={**definition.notes, **more})
@@ -196,7 +196,7 @@ def _check_parameters(version: str, before: StudyDefinition, present: StudyDefin
 
 def _open_present(
     repository: Repository, study: str, definition: StudyDefinition
-) -> ArchivedStudy | None:
+) -> ArchivedVersion | None:
     """Open the version of the present program, if the study's name means another one."""
     with suppress(NotFoundError):
         if is_same_program(repository.definition(study).notes, definition.notes):

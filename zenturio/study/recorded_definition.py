@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from zenturio.annotate.model import MEASURED, Application, ApplicationOrigin, Metric, Repeat
+from zenturio.annotate.model import MEASURED, Application, ApplicationPaths, Metric, Repeat
 from zenturio.errors import NotFoundError
 from zenturio.experiment.aggregates import UNTIL
 from zenturio.experiment.identity import FORMAT, recall_versions
@@ -34,7 +34,7 @@ VERSIONS = "versions"
 
 
 @dataclass(frozen=True, slots=True)
-class ArchivedStudy:
+class ArchivedVersion:
     """A study of another version of the program: what it is called now, and what changed since."""
 
     name: str
@@ -48,7 +48,7 @@ def open_version(
     study: str,
     definition: StudyDefinition,
     before: Mapping[str, Any] | None = None,
-) -> ArchivedStudy | None:
+) -> ArchivedVersion | None:
     """Open *study*; if another version of its program was run under the name, that is archived.
 
     So the results of two programs never stand in one table. *before*: its notes, where they were
@@ -66,7 +66,7 @@ def open_version(
 
 def foresee_version(
     repository: Repository, study: str, notes: Mapping[str, Any]
-) -> ArchivedStudy | None:
+) -> ArchivedVersion | None:
     """Return what ``open_version`` would archive; nothing is changed."""
     other = _other_version(repository, study, notes)
     return other and replace(other[1], name=f"{study}@{other[0].version}")
@@ -77,7 +77,7 @@ def _archived(
     name: str,
     notes: Mapping[str, Any],
     before: Mapping[str, Any] | None,
-) -> ArchivedStudy | None:
+) -> ArchivedVersion | None:
     other = _other_version(repository, name, notes, before)
     archived = other and repository.archive(other[0])
     return replace(other[1], name=archived.name) if other and archived else None
@@ -88,7 +88,7 @@ def _other_version(
     name: str,
     notes: Mapping[str, Any],
     before: Mapping[str, Any] | None = None,
-) -> tuple[StudyInfo, ArchivedStudy] | None:
+) -> tuple[StudyInfo, ArchivedVersion] | None:
     """The study *name* and what changed since, if it is of another version of the program."""
     if before is not None and (not before or _is_current(before, notes)):
         return None  # there is no such study, or it goes on
@@ -101,7 +101,7 @@ def _other_version(
         return None
     root = before.get("root")
     elsewhere = root if root and notes.get("root") not in (None, root) else ""
-    return info, ArchivedStudy(name, changes_of(before[PROGRAM], notes[PROGRAM]), elsewhere)
+    return info, ArchivedVersion(name, changes_of(before[PROGRAM], notes[PROGRAM]), elsewhere)
 
 
 def _is_current(before: Mapping[str, Any], notes: Mapping[str, Any]) -> bool:
@@ -277,7 +277,7 @@ def extraction_of(metric: Metric) -> str:
 
 
 def _notes(application: Application) -> Mapping[str, Any]:
-    origin = application.origin or ApplicationOrigin(application.root.absolute(), application.paths)
+    origin = application.origin or ApplicationPaths(application.root.absolute(), application.paths)
     return {
         "root": str(origin.root),
         "paths": [str(path) for path in origin.paths],

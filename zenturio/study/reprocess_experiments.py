@@ -28,7 +28,7 @@ from zenturio.experiment import (
 )
 from zenturio.experiment.experiment import as_counted
 from zenturio.experiment.experiment_generator import compared_numbers
-from zenturio.experiment.metrics import CutNumbers, Inapplicable, NotNumber
+from zenturio.experiment.metrics import Inapplicable, NotNumber, PartialNumberCheck
 from zenturio.expression import Expression, Value
 from zenturio.record import ExperimentRecord, Repository, StudyDefinition
 from zenturio.record.entities import OUTCOME_STATES, REDACTION_EVENT
@@ -119,7 +119,7 @@ def extract(
     count: Counter[str] = Counter()
     records = repository.records(study, states=OUTCOME_STATES)
     # Everything is measured before anything is changed: an error leaves the study as it was.
-    with MeasuredOutcomes() as measured:
+    with OutcomeSpool() as measured:
         while batch := list(islice(records, BATCH)):
             outcomes = [o for record in batch for o in again.outcomes(repository, record)]
             measured.add(outcomes)
@@ -146,7 +146,7 @@ def _stage_parts(application: Application, recorded: Mapping[str, str]) -> dict[
         return {part: digest for part, digest in recorded.items() if part.startswith(AFTER)}
 
 
-class MeasuredOutcomes(Iterable[Outcome]):
+class OutcomeSpool(Iterable[Outcome]):
     """Outcomes that wait in a temporary file for the one transaction that writes them.
 
     Only what that transaction replaces is kept: status, cause and metrics.
@@ -192,7 +192,7 @@ class _Again:
         self.gone = tuple(name for name in extractions if name not in names)
         self._meter = MetricReader(Recipe(tuple(changed)))
         self._judge = MetricReader(Recipe(metrics, numbers=numbers))
-        self._cuts = CutNumbers(changed)
+        self._cuts = PartialNumberCheck(changed)
         self.remarks: list[str] = []
         self._missing: dict[str, Counter[str]] = {}
         """Why values are missing, by metric."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from zenturio.experiment.experiment import Experiment, HostConditions, MachineKind, Status
-from zenturio.record.entities import DriverProcess, PlacedRun, ResultCount
+from zenturio.record.entities import DriverProcess, ResultCount, ResultRunPosition
 from zenturio.record.repository import Repository
 from zenturio.testing.experiments import DEFINITION, A, B, driven, outcome, run
 
@@ -76,7 +76,7 @@ class Rounds:
         assert repository.placed_runs("s", "search 1") == ()
         assert repository.record("s", driver, outcomes) == {A.digest, B.digest}
         assert repository.placed_runs("s", "search 1") == (
-            PlacedRun(1, ZEN5, 1, 3, 1), PlacedRun(1, ZEN5, 1, 7, 2)
+            ResultRunPosition(1, ZEN5, 1, 3, 1), ResultRunPosition(1, ZEN5, 1, 7, 2)
         )  # fmt: skip
         assert repository.placed_runs("s", "search 2") == ()
 

@@ -14,7 +14,12 @@ from parent_process import PARENT
 from zenturio.errors import PlaceError
 from zenturio.execute.hosts.attempt_journal import AttemptJournal, read_events
 from zenturio.execute.hosts.broker import Broker
-from zenturio.execute.hosts.connection import Connection, DroppedError, RefusedError, ssh_command
+from zenturio.execute.hosts.connection import (
+    Connection,
+    DroppedError,
+    RequestFailedError,
+    ssh_command,
+)
 from zenturio.execute.hosts.executor import Hosts, HostsSettings
 from zenturio.execute.hosts.remote_jobs import JobStore
 from zenturio.system import processes
@@ -550,24 +555,24 @@ def test_a_job_that_is_started_twice_runs_once(connection, tmp_path):
 def test_a_job_that_runs_cannot_be_prepared_anew(connection, tmp_path):
     found, _ = connection
     begin(found.ask, "abc-2", f"sleep {long('88.6')}")()
-    with pytest.raises(RefusedError, match="abc-2 runs"):
+    with pytest.raises(RequestFailedError, match="abc-2 runs"):
         begin(found.ask, "abc-2", "true")
     until(lambda: found.ask("remove", token="abc-2")[0]["gone"])
     assert not running(long("88.6"))
-    with pytest.raises(RefusedError, match="not prepared"):
+    with pytest.raises(RequestFailedError, match="not prepared"):
         found.ask("start", token="abc-2", request=REQUEST)
 
 
 @pytest.mark.parametrize("token", ["../x", "a/b", "", ".hidden", "a b"])
 def test_names_that_lead_elsewhere_are_refused(connection, token):
-    with pytest.raises(RefusedError, match="is not a name"):
+    with pytest.raises(RequestFailedError, match="is not a name"):
         connection[0].ask("state", token=token)
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "../../secret", "a/../../b", ""])
 def test_files_that_lead_elsewhere_are_refused(connection, path):
     found, _ = connection
-    with pytest.raises(RefusedError):
+    with pytest.raises(RequestFailedError):
         found.ask(
             "prepare",
             b"x",
@@ -578,7 +583,7 @@ def test_files_that_lead_elsewhere_are_refused(connection, path):
             over=[],
         )
     begin(found.ask, "abc-4", "true")
-    with pytest.raises(RefusedError):
+    with pytest.raises(RequestFailedError):
         found.ask("read", token="abc-4", path=path, offset=0, length=10)
 
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from zenturio.errors import ExpressionError, InputError, PlaceError, PluginError
-from zenturio.execute.hosts.connection import RefusedError
+from zenturio.execute.hosts.connection import RequestFailedError
 from zenturio.execute.hosts.prolog_epilog import Returning, Stages, Staging, Starting
 from zenturio.execute.hosts.remote_agent import WatchedJob
 from zenturio.experiment import ExperimentFile, Recipe, Step
@@ -321,7 +321,7 @@ class Failing(Staging):
 
     def __call__(self, site):
         if site.host.name == "one":
-            raise RefusedError("no room")
+            raise RequestFailedError("no room")
         super().__call__(site)
 
 

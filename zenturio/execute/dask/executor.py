@@ -118,7 +118,7 @@ _COMMUNICATION_ERRORS = ("CommClosedError", "TimeoutError")
 """What Dask raises when its words have not come through: no proof that a worker is lost."""
 
 
-class TaskTracker:
+class TicketDispatcher:
     """Sends tickets in the order in which they came, as soon as the cluster has room."""
 
     def __init__(
@@ -531,7 +531,7 @@ class Dask(ClosesOnExit):
             self._session.close()
             raise
         incoming = folder.absolute() / INCOMING
-        self._tracker = TaskTracker(
+        self._tracker = TicketDispatcher(
             self._cluster,
             self._settings,
             batches,

@@ -18,7 +18,7 @@ from zenturio.execute import file_staging
 from zenturio.execute.folder_files import remove_tree
 from zenturio.execute.hosts.attempt_journal import AttemptJournal, EventLog, HostAttempt
 from zenturio.execute.hosts.broker import Broker, HostJob
-from zenturio.execute.hosts.connection import DroppedError, RefusedError
+from zenturio.execute.hosts.connection import DroppedError, RequestFailedError
 from zenturio.execute.hosts.host_choice import ProgressProfile
 from zenturio.execute.hosts.hosts_file import HostsOptions
 from zenturio.execute.hosts.prolog_epilog import (
@@ -163,7 +163,7 @@ class JobCancelledError(Exception):
     """The user wants it to end."""
 
 
-class SupervisorLostError(Exception):
+class SupervisorDiedError(Exception):
     """Its supervisor dies each time: it cannot be run."""
 
 
@@ -199,7 +199,7 @@ class RemoteAttempt:
                 return call()
             except DroppedError:
                 self.reattach(context)
-            except RefusedError as error:
+            except RequestFailedError as error:
                 attempts += 1
                 self.note("retry", f"{name}: {error}")
                 self.forget_staged()
@@ -215,7 +215,7 @@ class RemoteAttempt:
                 why = f"{self.host.name}: the {name} failed: {type(error).__name__}: {error}"
                 raise PluginError(why) from error
 
-    def _give_up(self, name: str, error: RefusedError) -> None:
+    def _give_up(self, name: str, error: RequestFailedError) -> None:
         host = self.host.name
         if self.options.then == "stop":
             raise PlaceError(f"{host}: the {name} failed: {error}", hint="resume it: zen run ...")
@@ -298,7 +298,7 @@ class RemoteAttempt:
     def _state(self, context: StageContext) -> str:
         try:
             return str(context.ask("state")[0]["state"])
-        except (DroppedError, RefusedError):
+        except (DroppedError, RequestFailedError):
             return ""
 
     def rewatch(self, context: StageContext, state: str) -> None:
@@ -352,7 +352,7 @@ class AttemptManager:
         except MoveToOtherHostError as error:
             elsewhere = True
             self._remote.note("left", str(error))
-        except (SupervisorLostError, RequirementUnmetError) as error:
+        except (SupervisorDiedError, RequirementUnmetError) as error:
             outcome = services.judge.nothing(
                 job.experiment, "failed", str(error), host, job.began, self._host.kind
             )
@@ -476,7 +476,7 @@ class AttemptManager:
     def _is_full(self, context: StageContext) -> bool:
         try:
             answer, _ = context.host.ask("facts", whole=False, calibrate=False, probe="")
-        except (DroppedError, RefusedError):
+        except (DroppedError, RequestFailedError):
             return False
         disk = answer["facts"].get("disk")
         return isinstance(disk, int) and disk < LEAST_DISK
@@ -531,7 +531,7 @@ class AttemptManager:
         """Handle the loss of the supervisor, with which all processes of the job died."""
         self._job.losses += 1
         if self._job.losses >= _MOST_SUPERVISOR_LOSSES and not self._job.cancel_requested:
-            raise SupervisorLostError(f"its supervisor died {_MOST_SUPERVISOR_LOSSES} times")
+            raise SupervisorDiedError(f"its supervisor died {_MOST_SUPERVISOR_LOSSES} times")
         self._remote.suspect("the supervisor of an experiment died")
         raise MoveToOtherHostError("its supervisor died")
 
@@ -539,7 +539,7 @@ class AttemptManager:
         """Tell it to end; that it has is heard as of any other."""
         try:
             context.ask("cancel")
-        except (DroppedError, RefusedError):
+        except (DroppedError, RequestFailedError):
             # The journal abandons the attempt: its host kills it at the next connection.
             raise JobCancelledError from None  # its host ends it when it is back
 
@@ -595,7 +595,7 @@ class AttemptManager:
                 job.notify("over", {"state": "ended"})
                 return
             fetch_restart_files(context)
-        except (DroppedError, RefusedError):
+        except (DroppedError, RequestFailedError):
             raise MoveToOtherHostError(f"{why}; the host is gone") from None
         self._remote.check()
         job.moves += 1
@@ -609,4 +609,4 @@ class AttemptManager:
                 return
             if kind == "dropped":
                 raise DroppedError
-        raise RefusedError("it does not end")
+        raise RequestFailedError("it does not end")

@@ -87,7 +87,7 @@ _OTHER_FACT = nullable(first_of(boolean, integer(-(2**63)), number(), any_text(4
 
 
 @dataclass(frozen=True)
-class AnswerCheck:
+class AnswerSchema:
     """What belongs to an answer: names, and how many pieces of bytes of which size."""
 
     names: Check
@@ -109,10 +109,10 @@ def valid_facts(facts: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     return sound, fault
 
 
-_EMPTY = AnswerCheck(record({}))
+_EMPTY = AnswerSchema(record({}))
 
-ANSWER_CHECKS: Mapping[str, AnswerCheck] = {
-    "hello": AnswerCheck(
+ANSWER_CHECKS: Mapping[str, AnswerSchema] = {
+    "hello": AnswerSchema(
         record(
             {
                 "folder": text(),
@@ -121,17 +121,17 @@ ANSWER_CHECKS: Mapping[str, AnswerCheck] = {
             }
         )
     ),
-    "facts": AnswerCheck(record({"facts": object_of(text(128), anything, _MOST_FACTS)})),
-    "command": AnswerCheck(record({"status": integer(-255, 255)}), 2, COMMAND_BYTES),
-    "missing": AnswerCheck(record({"missing": list_of(_NAME, MOST_FILES)})),
+    "facts": AnswerSchema(record({"facts": object_of(text(128), anything, _MOST_FACTS)})),
+    "command": AnswerSchema(record({"status": integer(-255, 255)}), 2, COMMAND_BYTES),
+    "missing": AnswerSchema(record({"missing": list_of(_NAME, MOST_FILES)})),
     "put": _EMPTY,
-    "prepare": AnswerCheck(record({"folder": text()})),
-    "start": AnswerCheck(record({"state": _STATE})),
-    "watch": AnswerCheck(record({"state": _STATE})),
-    "state": AnswerCheck(record({"state": _STATE})),
+    "prepare": AnswerSchema(record({"folder": text()})),
+    "start": AnswerSchema(record({"state": _STATE})),
+    "watch": AnswerSchema(record({"state": _STATE})),
+    "state": AnswerSchema(record({"state": _STATE})),
     "cancel": _EMPTY,
     "signal": _EMPTY,
-    "reply": AnswerCheck(
+    "reply": AnswerSchema(
         record(
             {
                 "reply": object_of(_NAME, anything, 100),
@@ -144,12 +144,12 @@ ANSWER_CHECKS: Mapping[str, AnswerCheck] = {
         4,
         STREAM_BYTES,
     ),
-    "found": AnswerCheck(
+    "found": AnswerSchema(
         record({"files": list_of(tuple_of(path, _SIZE, integer(0, 0o777)), MOST_FILES)})
     ),
-    "read": AnswerCheck(record({}), 1, PIECE_BYTES),
-    "built": AnswerCheck(record({"built": boolean})),
-    "remove": AnswerCheck(record({"gone": boolean})),
+    "read": AnswerSchema(record({}), 1, PIECE_BYTES),
+    "built": AnswerSchema(record({"built": boolean})),
+    "remove": AnswerSchema(record({"gone": boolean})),
 }
 
 _EVENT_CHECKS: Mapping[str, Check] = {
@@ -355,7 +355,7 @@ class DroppedError(Exception):
     """The connection ended; what was asked may have been done, or not."""
 
 
-class RefusedError(Exception):
+class RequestFailedError(Exception):
     """The host could not execute a request; the message is its own."""
 
 
@@ -462,7 +462,7 @@ class Connection:
             self._pending.pop(number, None)
             raise DroppedError from None
         if "error" in answer:
-            raise RefusedError(answer["error"])
+            raise RequestFailedError(answer["error"])
         return answer, parts
 
     @property

@@ -20,7 +20,7 @@ from zenturio.execute.file_staging import disk_errors
 from zenturio.execute.hosts.attempt_journal import AttemptJournal, EventLog
 from zenturio.execute.hosts.attempt_manager import AttemptManager, AttemptServices, OutcomeBuilder
 from zenturio.execute.hosts.broker import Broker, HostJob
-from zenturio.execute.hosts.connection import DroppedError, RefusedError
+from zenturio.execute.hosts.connection import DroppedError, RequestFailedError
 from zenturio.execute.hosts.host_choice import JobRequirements
 from zenturio.execute.hosts.hosts_file import HostMachine, HostsFile, read_hosts_file
 from zenturio.execute.hosts.prolog_epilog import Stages
@@ -280,7 +280,7 @@ class Hosts(ClosesOnExit):
             return False
         try:
             host.ask("signal", token=attempt.token, signal="CONT" if resume else "STOP")
-        except (DroppedError, RefusedError):
+        except (DroppedError, RequestFailedError):
             return False
         return True
 

@@ -2,8 +2,8 @@
 
 Each is a class without arguments, found by its name in the group ``zenturio.stages``, or as
 ``FILE.py:CLASS``: hosts.toml says which. What a stage cannot do it raises: DroppedError where the
-connection is gone (it will be called again), RefusedError where it has failed (and may be tried
-again), anything else where the study has to end.
+connection is gone (it will be called again), RequestFailedError where it has failed (and may be
+tried again), anything else where the study has to end.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from zenturio.execute.hosts.connection import (
     STREAM_BYTES,
     Answer,
     DroppedError,
-    RefusedError,
+    RequestFailedError,
 )
 from zenturio.execute.hosts.host_choice import (
     Evaluator,
@@ -200,7 +200,7 @@ def fetch_file(context: StageContext, path: str, size: int = _MOST_IN_MEMORY) ->
     """Return the bytes of a file of the attempt; none where it is not there, or no plain file."""
     parts = []
     offset = 0
-    with suppress(RefusedError):
+    with suppress(RequestFailedError):
         while offset < size:
             piece = _read_piece(context, path, offset, min(PIECE_BYTES, size - offset))
             if not piece:
@@ -237,7 +237,7 @@ def _check_files(files: Sequence[tuple[str, int, int]], context: StageContext) -
         raise MalformedError(f"two files have the same path: {short_repr(min(paths))}, ...")
     size, most = sum(size for _, size, _ in files), context.options.returns
     if size > most:
-        raise RefusedError(
+        raise RequestFailedError(
             f"the files that come back have {size} B; at most {most:.0f} B may: "
             'allow more in [options] of the file of hosts, such as returns = "20GB"'
         )
@@ -270,7 +270,7 @@ def fetch_restart_files(context: StageContext) -> None:
         if fetch_files(context, context.options.restart, draft):
             remove_tree(str(context.restart))
             draft.rename(context.restart)
-    except (DroppedError, RefusedError):
+    except (DroppedError, RequestFailedError):
         remove_tree(str(draft))
 
 

@@ -18,7 +18,7 @@ from zenturio.execute.hosts.connection import (
     Answer,
     Connection,
     DroppedError,
-    RefusedError,
+    RequestFailedError,
     valid_facts,
 )
 from zenturio.execute.hosts.hosts_file import HostMachine, HostsOptions, fact_values
@@ -111,7 +111,7 @@ def probe_host(host: ProbedHost, needed: str) -> str:
             return fault_sign(facts["stop"], facts["status"], facts["why"], Log(blobs[2])) or (
                 f"a probe ends with {facts['status']}: {_last_line(blobs[2])}"
             )
-    except RefusedError as error:
+    except RequestFailedError as error:
         return str(error)
     finally:
         host.discard(token)
@@ -354,7 +354,7 @@ class RemoteHost:
         if self._closed:
             connection.close()
             return True
-        with suppress(DroppedError, RefusedError):
+        with suppress(DroppedError, RequestFailedError):
             greeting, _ = connection.ask("hello")
             self.kind = machine_parts(greeting["machine"])["machine"]
             self._poll_facts(is_full=True)
@@ -393,9 +393,9 @@ class RemoteHost:
             answer, _ = self.ask(
                 "facts", whole=is_full, calibrate=calibrate, probe=self.machine.probe
             )
-        except RefusedError as error:
+        except RequestFailedError as error:
             probe_fault = str(error)  # what does not need its probe is still polled
-            with suppress(DroppedError, RefusedError):
+            with suppress(DroppedError, RequestFailedError):
                 answer, _ = self.ask("facts", whole=is_full, calibrate=calibrate, probe="")
         except DroppedError:
             return
@@ -428,7 +428,7 @@ class RemoteHost:
                 is_removed = self.ask("remove", token=token)[0]["gone"]
             except DroppedError:
                 return
-            except RefusedError:
+            except RequestFailedError:
                 is_removed = True  # asked again, the host would refuse again
             if is_removed:
                 with self._wake:

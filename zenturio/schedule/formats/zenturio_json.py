@@ -41,7 +41,7 @@ class EdgeColumns:
 
 
 @dataclass(frozen=True)
-class SweepRanges:
+class SweepSubtasks:
     """The subtasks of each parameter-sweep task."""
 
     ranges: Mapping[str, range]
@@ -123,7 +123,7 @@ class TaskColumns:
     programs: Sequence[str]
 
 
-def tasks_from_rows(document: FormatDocument, rows: list[Any]) -> tuple[TaskColumns, SweepRanges]:
+def tasks_from_rows(document: FormatDocument, rows: list[Any]) -> tuple[TaskColumns, SweepSubtasks]:
     """Return the tasks of a list of objects; a sweep becomes its subtasks."""
     if not set(map(type, rows)) <= {dict}:
         index = next(i for i, row in enumerate(rows) if not isinstance(row, dict))
@@ -147,9 +147,9 @@ def tasks_from_rows(document: FormatDocument, rows: list[Any]) -> tuple[TaskColu
         if not row.keys() <= _PLAIN_KEYS
     }
     column = np.array([number[program] for program in programs], np.int32)
-    return TaskColumns(names, work, _not_plain(detailed_tasks), column, tuple(number)), SweepRanges(
-        {}
-    )
+    return TaskColumns(
+        names, work, _not_plain(detailed_tasks), column, tuple(number)
+    ), SweepSubtasks({})
 
 
 def _key_path(key: str) -> Any:
@@ -163,7 +163,7 @@ def _not_plain(tasks: Mapping[int, WorkflowTask]) -> dict[int, WorkflowTask]:
 
 def _tasks_with_sweeps(
     document: FormatDocument, rows: list[dict[str, Any]]
-) -> tuple[TaskColumns, SweepRanges]:
+) -> tuple[TaskColumns, SweepSubtasks]:
     tasks: list[WorkflowTask] = []
     ranges: dict[str, range] = {}
     for i, row in enumerate(rows):
@@ -183,7 +183,7 @@ def _tasks_with_sweeps(
         _not_plain(dict(enumerate(tasks))),
         np.array([number[task.program] for task in tasks], np.int32),
         tuple(number),
-    ), SweepRanges(ranges)
+    ), SweepSubtasks(ranges)
 
 
 def _subtasks(document: FormatDocument, row: dict[str, Any], path: KeyPath) -> list[WorkflowTask]:
@@ -376,9 +376,9 @@ def read_zenturio_json(document: FormatDocument) -> Instance:
     )
 
 
-def _read_tasks(document: FormatDocument, value: Any) -> tuple[TaskColumns, SweepRanges]:
+def _read_tasks(document: FormatDocument, value: Any) -> tuple[TaskColumns, SweepSubtasks]:
     if isinstance(value, dict):
-        tasks, sweeps = tasks_from_columns(document, value), SweepRanges({})
+        tasks, sweeps = tasks_from_columns(document, value), SweepSubtasks({})
     else:
         tasks, sweeps = tasks_from_rows(document, document.items(value, ("tasks",)))
     if not 0 < len(tasks.names) <= MAX_TASKS:
@@ -394,7 +394,7 @@ def _read_tasks(document: FormatDocument, value: Any) -> tuple[TaskColumns, Swee
 
 
 def _read_edges(
-    document: FormatDocument, tasks: TaskColumns, sweeps: SweepRanges, value: Any
+    document: FormatDocument, tasks: TaskColumns, sweeps: SweepSubtasks, value: Any
 ) -> EdgeColumns:
     if isinstance(value, dict):
         return _edge_columns(document, value, len(tasks.names))

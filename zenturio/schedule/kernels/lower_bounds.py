@@ -45,7 +45,7 @@ class MachineKinds(NamedTuple):
     """For each resource and kind of machine, what a unit of the resource is worth there."""
 
 
-class KindLinks(NamedTuple):
+class TaskAdjacency(NamedTuple):
     """The edges in one direction: those towards task t are ``start[t]`` to ``start[t + 1]``."""
 
     order: Any

@@ -281,7 +281,7 @@ FIGURES = (
 """The columns that `plan_figures` fills."""
 
 
-class CostArrays(NamedTuple):
+class PlanMetricArrays(NamedTuple):
     """Further data of a problem, for figures of plans."""
 
     alone: Any

@@ -23,7 +23,7 @@ _srpt = njit(cache=True)(by.srpt)
 _foft = njit(cache=True)(by.foft)
 
 
-class SharedTasks(NamedTuple):
+class WorkflowTaskArrays(NamedTuple):
     """The workflows and their tasks, apart from their times on processors."""
 
     arrival: Any

@@ -19,7 +19,7 @@ from zenturio.schedule.model.shared_resources import ROUNDING, Resources
 from zenturio.schedule.model.workflow import Adjacency, Floats
 
 if TYPE_CHECKING:
-    from zenturio.schedule.kernels.lower_bounds import KindLinks, MachineKinds
+    from zenturio.schedule.kernels.lower_bounds import MachineKinds, TaskAdjacency
 
 _MAX_INTERVALS = 4_000_000
 """Limit of tasks times interval starts; beyond it only some starts are tried."""
@@ -141,7 +141,12 @@ def critical_bound(problem: Problem, release: Floats) -> float:
 
 
 def _longest_refuted(
-    bound: float, kinds: MachineKinds, forth: KindLinks, back: KindLinks, group: Any, fits: Any
+    bound: float,
+    kinds: MachineKinds,
+    forth: TaskAdjacency,
+    back: TaskAdjacency,
+    group: Any,
+    fits: Any,
 ) -> float:
     """Return the longest makespan that is refuted, or *bound* if none beyond it is."""
     from zenturio.schedule.kernels.lower_bounds import is_refuted  # noqa: PLC0415 - loads Numba
@@ -242,10 +247,10 @@ def _weights(
 
 def _links(
     problem: Problem, kinds: MachineKinds, fastest: Floats, unit: Floats | None
-) -> tuple[KindLinks, KindLinks]:
+) -> tuple[TaskAdjacency, TaskAdjacency]:
     """Return the edges towards each task, and away from it, with times that are known."""
     from zenturio.schedule.kernels.lower_bounds import (  # noqa: PLC0415 - loads Numba
-        KindLinks,
+        TaskAdjacency,
         earliest_starts,
     )
 
@@ -263,7 +268,7 @@ def _links(
                 unit,
                 len(_fastest(problem)),
             )
-        return KindLinks(
+        return TaskAdjacency(
             np.ascontiguousarray(order),
             way.start.astype(np.int64),
             way.task.astype(np.int64),

@@ -245,7 +245,7 @@ class MetricCalculator:
     @cached_property
     def prices(self) -> Any:
         """What machines cost, as kernels take it."""
-        from zenturio.schedule.kernels.plan_times import CostArrays  # noqa: PLC0415
+        from zenturio.schedule.kernels.plan_times import PlanMetricArrays  # noqa: PLC0415
 
         problem = self.problem
         cores = np.ones(problem.tasks)
@@ -258,7 +258,7 @@ class MetricCalculator:
         ]
         is_shared = problem.resources is not None
         width = [machine.cores if is_shared else 1 for machine in machines]
-        return CostArrays(
+        return PlanMetricArrays(
             self._alone(),
             cores,
             price,

@@ -45,7 +45,7 @@ Granularity = Literal["task", "dag"]
 
 
 @dataclass(frozen=True, eq=False)
-class RankedTasks:
+class PriorityInputs:
     """What the order of tasks and workflows depends on, apart from events."""
 
     arrival: Floats
@@ -68,7 +68,7 @@ class SharingPolicy:
     With granularity "dag", each workflow sends one task before any sends another.
     """
 
-    def __init__(self, ranked: RankedTasks, policy: str, by: Granularity = "task") -> None:
+    def __init__(self, ranked: PriorityInputs, policy: str, by: Granularity = "task") -> None:
         self._ranked = ranked
         self._policy = policy
         self._turns = by == "dag"
@@ -269,12 +269,12 @@ class OnlineSimulation:
         return Problem.of(self.stream.workflow, self.platform)
 
     @cached_property
-    def ranked(self) -> RankedTasks:
+    def ranked(self) -> PriorityInputs:
         problem = self.problem
         mean = mean_times(problem)
         rank, order = _ranks(problem)
         owner = self.stream.owner
-        return RankedTasks(
+        return PriorityInputs(
             self.stream.arrivals, self._alone(), owner, self.stream.first,
             order[np.argsort(owner[order], kind="stable")], rank, mean,
         )  # fmt: skip
@@ -312,12 +312,12 @@ class OnlineSimulation:
     @cached_property
     def _bare(self) -> tuple[Any, Any]:
         """The workflows as the kernel takes them."""
-        from zenturio.schedule.kernels.stream_simulation import SharedTasks  # noqa: PLC0415 - loads Numba
+        from zenturio.schedule.kernels.stream_simulation import WorkflowTaskArrays  # noqa: PLC0415 - loads Numba
 
         problem, ranked = self.problem, self.ranked
         position = np.empty(problem.tasks, np.int64)
         position[ranked.sequence] = np.arange(problem.tasks)
-        tasks = SharedTasks(
+        tasks = WorkflowTaskArrays(
             ranked.arrival,
             ranked.alone,
             ranked.first.astype(np.int64),

@@ -187,7 +187,7 @@ def _program_numbers(flow: Workflow, programs: dict[str, int]) -> Indices:
 
 
 @dataclass(frozen=True)
-class Online51:
+class BioinformaticsStream:
     """The experiment of the paper: 51 workflows, one every 12 s, and 51 more after 1200 s.
 
     10 are GEE, 25 MAXDo and 16 PipeAlign in random order, so that each kind has about the same
@@ -215,7 +215,7 @@ class Online51:
         return WorkflowStream.of("online-51", submissions)
 
 
-STREAMS: Mapping[str, Any] = {"online-51": Online51}
+STREAMS: Mapping[str, Any] = {"online-51": BioinformaticsStream}
 MAX_WORKFLOWS = 10**6
 """Limit of workflows in a stream."""
 

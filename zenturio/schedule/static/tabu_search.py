@@ -65,7 +65,7 @@ class SequenceSearch:
         return float(shortest), int(count)
 
 
-class WindowSearch:
+class SharedMachineSearch:
     """The search where tasks share machines."""
 
     def __init__(self, problem: Problem, case: Any) -> None:
@@ -122,7 +122,7 @@ class InsertionSearch:
         from zenturio.search.kernels.rng import stream  # noqa: PLC0415 - loads Numba
 
         self._problem = problem
-        kernel = SequenceSearch if problem.resources is None else WindowSearch
+        kernel = SequenceSearch if problem.resources is None else SharedMachineSearch
         self._kernel = kernel(problem, case or decoding_problem_of(problem))
         self._state = stream(seed)
         self._slice_moves = 20

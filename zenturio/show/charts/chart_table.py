@@ -15,7 +15,7 @@ import pandas as pd
 from zenturio.errors import InputError, did_you_mean
 from zenturio.experiment.aggregates import LEAST_FOR_MEDIAN_INTERVAL, median_interval
 from zenturio.query import statistics
-from zenturio.query.aggregates import Aggregate, Origins, exact_aggregate
+from zenturio.query.aggregates import Aggregate, MachineRoundCounts, exact_aggregate
 from zenturio.query.excluded_points import left_out_notes
 from zenturio.query.frames import Grouping
 from zenturio.show.chart import Chart, ChartAxis, Errors, Panel
@@ -189,7 +189,7 @@ class ChartTable:
         if sampled := frame.attrs.get("sampled"):
             self.notes.append(f"a sample of {sampled[0]:,} of {sampled[1]:,} experiments")
         self.notes += left_out_notes(frame.attrs.get("left_out", 0))
-        self.notes += Origins.of(frame.attrs).notes
+        self.notes += MachineRoundCounts.of(frame.attrs).notes
         self.total = int(frame.attrs.get("of", len(frame)))
         self.noun = str(frame.attrs.get("noun", "experiments"))
         """What a row is."""

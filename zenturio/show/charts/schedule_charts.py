@@ -344,7 +344,7 @@ _ACTIVITY_AFTER = {
 
 
 @dataclass(frozen=True, slots=True)
-class HostStay:
+class JobActivity:
     """One activity of a job at a host."""
 
     digest: str
@@ -356,21 +356,21 @@ class HostStay:
     """Why it went on to another activity."""
 
 
-def host_stays(events: Sequence[HostEvent]) -> list[HostStay]:
+def host_stays(events: Sequence[HostEvent]) -> list[JobActivity]:
     """Return the activities of jobs; those that have not ended last until the last event."""
-    stays: list[HostStay] = []
+    stays: list[JobActivity] = []
     current: dict[str, tuple[str, str, float]] = {}
     for event in events:
         if event.kind not in _ACTIVITY_AFTER:
             continue
         if event.digest in current:
             activity, host, start = current.pop(event.digest)
-            stays.append(HostStay(event.digest, host, activity, start, event.time, event.why))
+            stays.append(JobActivity(event.digest, host, activity, start, event.time, event.why))
         if activity := _ACTIVITY_AFTER[event.kind]:
             current[event.digest] = (activity, event.host, event.time)
     last = events[-1].time if events else 0.0
     for digest, (activity, host, start) in current.items():
-        stays.append(HostStay(digest, host, activity, start, last))
+        stays.append(JobActivity(digest, host, activity, start, last))
     return stays
 
 
@@ -416,7 +416,7 @@ def jobs_gantt(
     )
 
 
-def _stay_tooltip(stay: HostStay) -> str:
+def _stay_tooltip(stay: JobActivity) -> str:
     reason = f": {stay.reason}" if stay.reason else ""
     return f"{stay.activity} at {stay.host}, {stay.end - stay.start:.3g} s{reason}"
 

@@ -17,7 +17,7 @@ from zenturio.experiment.aggregates import default_aggregate
 from zenturio.experiment.signed_ranks import Interval
 from zenturio.expression import Expression, Value, parse
 from zenturio.query import importances, study_frame
-from zenturio.query.aggregates import Origins
+from zenturio.query.aggregates import MachineRoundCounts
 from zenturio.query.forest import Dependence, forest_shares
 from zenturio.query.frames import as_reals
 from zenturio.query.importance import UNKNOWN
@@ -204,7 +204,7 @@ def search_points(
         "of": sum(attr["of"] for attr in attrs),
         "derived": [name for attr in attrs for name in attr["derived"]],
         "left_out": sum(attr["left_out"] for attr in attrs),
-        **Origins.together(attrs).attrs(),
+        **MachineRoundCounts.together(attrs).attrs(),
         "sql": "\n\n".join(attr["sql"] for attr in attrs),
         "runs": [study_column, *attrs[0]["runs"]],
     }

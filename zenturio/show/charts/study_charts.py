@@ -231,7 +231,7 @@ def _joined(studies: Sequence[str], tables: Sequence[pd.DataFrame]) -> pd.DataFr
     """Return the rows of several studies, with a column that names the study."""
     import pandas as pd  # noqa: PLC0415
 
-    from zenturio.query.aggregates import Origins  # noqa: PLC0415
+    from zenturio.query.aggregates import MachineRoundCounts  # noqa: PLC0415
 
     named = [table.assign(**{STUDY: name}) for table, name in zip(tables, studies, strict=True)]
     joined = pd.concat(named, ignore_index=True)
@@ -244,7 +244,7 @@ def _joined(studies: Sequence[str], tables: Sequence[pd.DataFrame]) -> pd.DataFr
         "of": sum(attr["of"] for attr in attrs),
         "sql": "\n\n".join(attr["sql"] for attr in attrs),
         "left_out": sum(attr.get("left_out", 0) for attr in attrs),
-        **Origins.together(attrs).attrs(),
+        **MachineRoundCounts.together(attrs).attrs(),
     }
     if "without" in attrs[0]:
         joined.attrs["without"] = sum(attr["without"] for attr in attrs)

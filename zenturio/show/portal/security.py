@@ -448,18 +448,20 @@ class TimeLimitedProtocol(H11Protocol):
 
 
 @dataclass(frozen=True)
-class OriginsOffered:
+class MachineRoundChoices:
     """Results of some studies by kind of machine and by round; empty where there is one alone."""
 
     machines: Mapping[str, int]
     rounds: Mapping[int, int]
 
 
-def origins_offered(portal: Portal, studies: Sequence[str]) -> OriginsOffered:
+def origins_offered(portal: Portal, studies: Sequence[str]) -> MachineRoundChoices:
     """Return what there is to choose among the results of *studies*."""
     counts = [counts_of_study for name in studies for counts_of_study in _counts(portal, name)]
     machines, rounds = by_machine(counts), by_round(counts)
-    return OriginsOffered(machines if len(machines) > 1 else {}, rounds if len(rounds) > 1 else {})
+    return MachineRoundChoices(
+        machines if len(machines) > 1 else {}, rounds if len(rounds) > 1 else {}
+    )
 
 
 def _counts(portal: Portal, name: str) -> tuple[ResultCount, ...]:

@@ -16,14 +16,14 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from zenturio.annotate.model import Application, SameFile
+from zenturio.annotate.model import Application, BaselineFileCheck
 from zenturio.annotate.parameters import own_values
 from zenturio.errors import InputError, SpaceError
 from zenturio.experiment import Artifact, Experiment, ExperimentGenerator, Log, Outcome
 from zenturio.experiment.experiment import SUCCEEDED, RunPosition
 from zenturio.expression import Value
 from zenturio.expression.scalar_functions import text_of
-from zenturio.study.driver.experiment_source import ExperimentSource, RecordsArrival
+from zenturio.study.driver.experiment_source import ExperimentSource, TracksArrivalOrder
 
 # Text files: their first difference, with numbers compared as numbers
 
@@ -130,7 +130,7 @@ MOST_BASELINES = 1024
 class _BaselineComparison:
     """A file, and what the points with which it is compared have."""
 
-    same: SameFile
+    same: BaselineFileCheck
     values: Mapping[str, Value]
 
     @property
@@ -191,7 +191,7 @@ class ComparedWithBaselines:
     def arrived(self, experiment: Experiment) -> RunPosition | None:
         """Return what the source says; None where it does not go by the order of arrival."""
         source = self._source
-        return source.arrived(experiment) if isinstance(source, RecordsArrival) else None
+        return source.arrived(experiment) if isinstance(source, TracksArrivalOrder) else None
 
     def complete(self, experiment: Experiment, outcome: Outcome) -> None:
         """Release what waited for this experiment."""
@@ -288,7 +288,7 @@ class ComparedWithBaselines:
         )
 
 
-def _comparison(application: Application, same: SameFile) -> _BaselineComparison:
+def _comparison(application: Application, same: BaselineFileCheck) -> _BaselineComparison:
     """Return what the baseline of *same* has; InputError where that is not known."""
     values: dict[str, Value] = {}
     for name, value in {**own_values(application), **same.where}.items():

@@ -294,7 +294,7 @@ class JudgesOutcomes(Protocol):
 
 
 @runtime_checkable
-class RecordsArrival(Protocol):
+class TracksArrivalOrder(Protocol):
     """A source whose experiments depend on the order in which outcomes arrive."""
 
     def arrived(self, experiment: Experiment) -> RunPosition | None:

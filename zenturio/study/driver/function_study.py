@@ -22,7 +22,7 @@ from zenturio.study.driver.experiment_source import (
     RunOrder,
 )
 from zenturio.study.driver.in_flight import Calls
-from zenturio.study.driver.measurement_plan import DriversInTurn, kinds_apart, observing
+from zenturio.study.driver.measurement_plan import SequentialDrivers, kinds_apart, observing
 from zenturio.study.driver.progress import (
     RunProgress,
     RunSummary,
@@ -41,7 +41,7 @@ from zenturio.study.recorded_definition import (
     FUNCTION,
     PROGRAM,
     SPACE,
-    ArchivedStudy,
+    ArchivedVersion,
     fields_of,
     measured_fields,
     open_version,
@@ -71,7 +71,7 @@ class CallStudy:
         places: Sequence[AnyExecutor],
         kinds: Callable[[AnyExecutor], Kinds],
         listener: ProgressListener,
-    ) -> tuple[RunSummary, ArchivedStudy | None]:
+    ) -> tuple[RunSummary, ArchivedVersion | None]:
         """Run at each of *places* what has no outcome there of one of its *kinds* of machine.
 
         KeyboardInterrupt where it was stopped: what has ended is recorded, and the same call goes
@@ -105,7 +105,7 @@ class CallStudy:
                     unrecorded=UnrecordedOutcomes.of(repository, self.name, round_),
                 )
 
-            drivers = DriversInTurn(places, driver, self.count, listener)
+            drivers = SequentialDrivers(places, driver, self.count, listener)
             drivers.look_ahead()
             notes += drivers.other_machine_notes()
             for note in notes:

@@ -25,7 +25,7 @@ from zenturio.study.driver.experiment_states import (
     TrackedExperiment,
 )
 from zenturio.study.driver.stop_requests import AT_ONCE, GENTLE
-from zenturio.study.driver.study_records import UnclaimedRecords
+from zenturio.study.driver.study_records import OptimisticRecords
 
 SUBMITTED = Failpoint("study.submitted")
 ENDED = Failpoint("study.ended")
@@ -40,11 +40,11 @@ class Completed:
 
 
 @dataclass(frozen=True, slots=True)
-class SourceChanged:
+class ExperimentsAvailable:
     """The source may have new experiments: the driver asks it at once."""
 
 
-Inbox = SimpleQueue[Completed | StopRequested | SourceChanged]
+Inbox = SimpleQueue[Completed | StopRequested | ExperimentsAvailable]
 """What other threads and signal handlers tell a driver; ``put`` may interrupt itself."""
 Arrival = Finished | Returned | StopRequested
 
@@ -216,7 +216,7 @@ class SynchronousInFlight(InFlight):
     signals = GENTLE
 
     def __init__(
-        self, executor: SynchronousExecutor, inbox: Inbox, records: UnclaimedRecords
+        self, executor: SynchronousExecutor, inbox: Inbox, records: OptimisticRecords
     ) -> None:
         self.slots = executor.slots
         self._calls = executor

@@ -350,7 +350,7 @@ def observing(names: Iterable[str], study: str) -> AbstractContextManager[Observ
     return observers.observing(names, study)
 
 
-class DriversInTurn:
+class SequentialDrivers:
     """The drivers of a study under one lease: one, or one for each kind of machine that measures.
 
     They run one after the other, for they claim the same experiments.

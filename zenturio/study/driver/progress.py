@@ -37,7 +37,7 @@ from zenturio.experiment.number_hints import describe_text, number_hint
 from zenturio.expression import Expression, Value
 from zenturio.record import Repository
 from zenturio.regular_expressions import SlowPatternError
-from zenturio.study.recorded_definition import ArchivedStudy
+from zenturio.study.recorded_definition import ArchivedVersion
 
 # Cached results: which count, with which programs, and what is said of the others
 
@@ -121,14 +121,14 @@ _KEPT = 100
 
 
 @dataclass
-class ProgramHistory:
+class ExecutableHistory:
     """The content of each executable from a time on, as the drivers of a study saw it."""
 
     _paths: Mapping[str, str] = field(default_factory=dict)
     _changes: Mapping[str, list[tuple[float, str]]] = field(default_factory=dict)
 
     @staticmethod
-    def of(application: Application, notes: Mapping[str, Any]) -> ProgramHistory:
+    def of(application: Application, notes: Mapping[str, Any]) -> ExecutableHistory:
         """What *notes* hold of the executables that *application* starts, and what they are now."""
         before = notes.get(PROGRAMS, {})
         paths, changes = {}, {}
@@ -141,7 +141,7 @@ class ProgramHistory:
             if not known or known[-1][1] != digest:
                 known.append((time(), digest))
             paths[word], changes[word] = str(path), known[-_KEPT:]
-        return ProgramHistory(paths, changes)
+        return ExecutableHistory(paths, changes)
 
     def notes(self) -> dict[str, Any]:
         """Return the same as JSON has it."""
@@ -193,7 +193,7 @@ class RunPlan:
     looked_at: int
     """As many as fit into one batch: all of them, if it equals ``experiments``."""
     slots: int
-    archived: ArchivedStudy | None = None
+    archived: ArchivedVersion | None = None
     """The study of another version of the program that had the name before."""
     engine: str = ""
     """What searches; ``points`` are as many as it may visit then, or 0 if nobody knows."""
@@ -455,7 +455,7 @@ _MOST_POINTS = 10_000
 """Points of which a repeat is remembered."""
 
 
-class RepeatCheck:
+class DeterminismCheck:
     """Finds out whether repeats of one point, to which nothing gives a seed, differ in a result.
 
     Times differ in any case; so only metrics count that are declared EXACT or, where the program
@@ -531,7 +531,7 @@ _MATCHES = 10_000
 """Matches of a pattern in one output that are looked at."""
 
 
-class MetricCheck:
+class MetricSanityCheck:
     r"""Finds metrics that the first output has in several meanings, those that never change, and
     numbers that are texts for something around them.
 
@@ -664,8 +664,8 @@ class ResultChecks:
     """What is checked of the results of a run, beside what the study declares."""
 
     def __init__(self, application: Application) -> None:
-        self._repeats = RepeatCheck(application)
-        self._metrics = MetricCheck(application)
+        self._repeats = DeterminismCheck(application)
+        self._metrics = MetricSanityCheck(application)
 
     def overlook(self) -> None:
         """Some experiments succeeded whose outcomes are not passed to `see`."""
@@ -694,7 +694,7 @@ class RunCounts:
         study: str,
         slots: int,
         goals: tuple[Goal, ...],
-        programs: ProgramHistory | None = None,
+        programs: ExecutableHistory | None = None,
         *,
         is_one_machine: bool = False,
         is_search: bool = False,
@@ -718,7 +718,7 @@ class RunCounts:
         self._has_succeeded = False
         self._ended_by_limit = False
         self._alone = 0
-        self._programs = programs or ProgramHistory()
+        self._programs = programs or ExecutableHistory()
         self._outdated: Counter[str] = Counter()
         self._remarks: dict[str, None] = {}
         self._news: list[str] = []

@@ -26,7 +26,7 @@ from zenturio.experiment.experiment import Kinds, RunPosition
 from zenturio.expression import Value
 from zenturio.quantities import amount
 from zenturio.record import ExperimentState, Repository
-from zenturio.record.entities import ColumnRequest, PlacedRun
+from zenturio.record.entities import ColumnRequest, ResultRunPosition
 from zenturio.search import (
     Budget,
     Direction,
@@ -40,7 +40,7 @@ from zenturio.search import (
 from zenturio.search.generator_engine import lag_for
 from zenturio.search.kriging_search import KrigingSearch, KrigingSettings, expected_best
 from zenturio.search.loop import Confirmation, check_confirmation, confirmed
-from zenturio.search.transfer_learning import AdvisedSearch
+from zenturio.search.transfer_learning import TransferSearch
 from zenturio.space import Point, Space
 from zenturio.study.driver.experiment_states import LOOK_UPS
 from zenturio.study.driver.measurement_plan import PointRuns
@@ -74,7 +74,7 @@ class SearchSpec:
     """
     replay: str = ""
     """The version of a study whose recorded order of arrival this search follows."""
-    followed: tuple[PlacedRun, ...] = ()
+    followed: tuple[ResultRunPosition, ...] = ()
     """The recorded order of arrival."""
     confirm: int = 0
     """How many runs of the budget measure the leading points again."""
@@ -165,7 +165,7 @@ class SearchSpec:
                 space.find(dict(zip(names, values, strict=True))): (score,)
                 for values, score in self.advice
             }
-            engine = AdvisedSearch(engine, task, advice)
+            engine = TransferSearch(engine, task, advice)
         return SearchLoop(
             engine, directions, budget, self.stops, known=known, ordered=self.is_ordered
         )
@@ -276,7 +276,10 @@ class ArrivalOrder:
     """
 
     def __init__(
-        self, name: str, recorded: Iterable[PlacedRun] = (), followed: Iterable[PlacedRun] = ()
+        self,
+        name: str,
+        recorded: Iterable[ResultRunPosition] = (),
+        followed: Iterable[ResultRunPosition] = (),
     ) -> None:
         """*recorded* are results of this search, *followed* those of the search that it repeats."""
         followed = tuple(followed)

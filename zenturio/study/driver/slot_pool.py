@@ -146,7 +146,7 @@ class Allotment:
 
 
 @dataclass(eq=False)
-class SelectingAllotment(Allotment):
+class MachineKindAllotment(Allotment):
     """One of a place where an experiment can be run on a certain kind of machine."""
 
     def slots_of(self, machine: MachineKind) -> int:
@@ -198,7 +198,7 @@ class SlotPool:
 
     def allot(self, owner: Hashable, urgency: Urgency | None = None) -> Allotment:
         """Return an executor for a study of *owner*."""
-        kind = SelectingAllotment if isinstance(self._place, SelectsMachine) else Allotment
+        kind = MachineKindAllotment if isinstance(self._place, SelectsMachine) else Allotment
         allotment = kind(owner, self.slots, self, urgency)
         with self._lock:
             self._allotments.append(allotment)

@@ -31,8 +31,8 @@ from zenturio.study.driver.experiment_source import (
     ExperimentSource,
     JudgesOutcomes,
     Proposals,
-    RecordsArrival,
     SkipsCached,
+    TracksArrivalOrder,
 )
 from zenturio.study.driver.experiment_states import ExperimentStates, StopRequested
 from zenturio.study.driver.in_flight import (
@@ -43,8 +43,8 @@ from zenturio.study.driver.in_flight import (
 )
 from zenturio.study.driver.progress import (
     LINES,
+    ExecutableHistory,
     FailureGroup,
-    ProgramHistory,
     ResultChecks,
     RunCounts,
     RunProgress,
@@ -56,8 +56,8 @@ from zenturio.study.driver.study_records import (
     WAIT,
     LeaseKeeper,
     OnlyState,
+    OptimisticRecords,
     StudyRecords,
-    UnclaimedRecords,
     UnrecordedOutcomes,
     with_position,
 )
@@ -133,7 +133,7 @@ class StudyDriver:
         goals: tuple[Goal, ...] = (),
         settings: DriverSettings = DEFAULT_SETTINGS,
         listener: ProgressListener = lambda _progress: None,
-        programs: ProgramHistory | None = None,
+        programs: ExecutableHistory | None = None,
         kinds: Callable[[], Kinds] = lambda: None,
         round_: int | None = None,
         observers: Observers | None = None,
@@ -151,7 +151,7 @@ class StudyDriver:
         self._source = source
         self._proposals = Proposals(source)
         self._goals = goals
-        self._programs = programs or ProgramHistory()
+        self._programs = programs or ExecutableHistory()
         self._cached_points: CachedPoints | None = None
         if isinstance(source, SkipsCached):
             source.skip_cached(self._load_cached_points)
@@ -173,14 +173,14 @@ class StudyDriver:
             goals,
             programs,
             is_one_machine=getattr(executor, "machine", None) is not None,
-            is_search=settings.for_search or isinstance(source, RecordsArrival),
+            is_search=settings.for_search or isinstance(source, TracksArrivalOrder),
             checks=checks,
         )
         self._in_flight: InFlight
         self._records: StudyRecords
         record = study, lease.number, repository, only, kinds, round_
         if isinstance(executor, SynchronousExecutor):
-            self._records = unclaimed = UnclaimedRecords(*record)
+            self._records = unclaimed = OptimisticRecords(*record)
             self._in_flight = SynchronousInFlight(executor, self.inbox, unclaimed)
         else:
             self._records = StudyRecords(*record)
@@ -491,7 +491,7 @@ class StudyDriver:
 
     def _record(self, command: states.Record) -> states.Event:
         outcomes = command.outcomes
-        if isinstance(self._source, RecordsArrival):
+        if isinstance(self._source, TracksArrivalOrder):
             # Written in the commit of the outcome: the next proposal may depend on it.
             outcomes = [
                 (tracked, with_position(outcome, self._source.arrived(tracked.experiment)))

@@ -33,15 +33,15 @@ from zenturio.study.driver.experiment_source import (
 from zenturio.study.driver.experiment_states import LOOK_UPS
 from zenturio.study.driver.measurement_plan import (
     EACH_MACHINE,
-    DriversInTurn,
     PointsAsNeeded,
     PointsWithinBudget,
+    SequentialDrivers,
     kinds_apart,
     observing,
 )
 from zenturio.study.driver.progress import (
     PROGRAMS,
-    ProgramHistory,
+    ExecutableHistory,
     ResultChecks,
     RunPlan,
     RunProgress,
@@ -62,7 +62,7 @@ from zenturio.study.driver.study_driver import (
 from zenturio.study.driver.study_records import OnlyState, UnrecordedOutcomes, leased
 from zenturio.study.last_options import RUN, SEARCH
 from zenturio.study.recorded_definition import (
-    ArchivedStudy,
+    ArchivedVersion,
     define_study,
     foresee_version,
     new_metric_notes,
@@ -332,7 +332,7 @@ class StudySession:
         counted_kinds = kinds if self.settings.each_machine else self.counting_kinds(kinds)
         round_, notes = self._next_round(generator, counted_kinds)
         before = self.repository.notes(self.study)
-        programs, changed = ProgramHistory.of(self.application, before), Counter[str]()
+        programs, changed = ExecutableHistory.of(self.application, before), Counter[str]()
         kinds = counted_kinds
         machines_elsewhere = Counter[MachineKind]()
         # A source whose points may suffice goes on with what is cached, as a run would.
@@ -553,7 +553,7 @@ class StudySession:
         walk = self._walk(generator)
         refuse(walk.try_first() if walk else (), executor)
         previous_notes = self.repository.notes(self.study)
-        programs = ProgramHistory.of(self.application, previous_notes)
+        programs = ExecutableHistory.of(self.application, previous_notes)
         definition = self._definition(generator, programs, previous_notes)
         archived = open_version(self.repository, self.study, definition, previous_notes)
         OPENED()
@@ -609,7 +609,7 @@ class StudySession:
                     checks=ResultChecks(self.application),
                 )
 
-            runs = DriversInTurn(places, driver, self.experiments, listener)
+            runs = SequentialDrivers(places, driver, self.experiments, listener)
             for run in runs.drivers:
                 begun(run)
             looked_at, cached_count = runs.look_ahead()
@@ -643,7 +643,7 @@ class StudySession:
     def _definition(
         self,
         generator: ExperimentGenerator,
-        programs: ProgramHistory,
+        programs: ExecutableHistory,
         before: Mapping[str, Any],
     ) -> StudyDefinition:
         definition = self._defined(generator)
@@ -766,7 +766,7 @@ class StudySession:
         looked_at: int,
         cached: int,
         slots: int,
-        archived: ArchivedStudy | None = None,
+        archived: ArchivedVersion | None = None,
         kinds: int = 1,
     ) -> RunPlan:
         """Return what is going to be done, when *cached* of the first *looked_at* are.

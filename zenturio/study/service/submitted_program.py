@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from zenturio.annotate.file_selection import IGNORE
-from zenturio.annotate.model import Application, ApplicationOrigin, ElementSource, UseKind
+from zenturio.annotate.model import Application, ApplicationPaths, ElementSource, UseKind
 from zenturio.annotate.patterns import PathPattern, TooManyEntries
 from zenturio.errors import InputError, PlaceError, SafetyError, ZenError
 from zenturio.execute.file_staging import disk_errors
@@ -157,7 +157,7 @@ class SubmittedProgram:
         application = replace(
             # What a program could read of the service's own files would be shown to its author.
             replace(request, paths=named).application(confined=True),
-            origin=ApplicationOrigin(origin, tuple(origin / path for path in self.paths)),
+            origin=ApplicationPaths(origin, tuple(origin / path for path in self.paths)),
             recorded_uses=dict(self.uses or {}),
         )
         stages = stages_of(application)

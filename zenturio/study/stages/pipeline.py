@@ -28,10 +28,10 @@ from zenturio.study.driver.study_driver import StudyDriver
 from zenturio.study.driver.study_session import StudySession
 from zenturio.study.recorded_definition import with_recorded_versions
 from zenturio.study.stages.stage_graph import (
+    ExperimentGroup,
     NumberedPoint,
     Stage,
     StageGraph,
-    StageNode,
     built_on,
     stages_of,
 )
@@ -59,10 +59,10 @@ class StageExperimentSource:
     order: RunOrder
     repeat: Repeat
     ahead: int = 0  # what was asked for too early does not know what is urgent by now
-    _ready: list[tuple[int, tuple[float, ...], int, StageNode]] = field(default_factory=list)
+    _ready: list[tuple[int, tuple[float, ...], int, ExperimentGroup]] = field(default_factory=list)
     """A heap by rank, then by key; a node whose rank fell meanwhile is in it once more."""
     _pushed: int = 0
-    _pending: dict[StageNode, list[StageExperiment]] = field(default_factory=dict)
+    _pending: dict[ExperimentGroup, list[StageExperiment]] = field(default_factory=dict)
     """Of each ready node those that were not handed out: a heap."""
     stops: Counter[StopReason] = field(default_factory=Counter)
     _open: dict[int, tuple[Point, PointRuns]] = field(default_factory=dict)
@@ -149,11 +149,11 @@ class StageExperimentSource:
         self._turns[block] += 1
         return RunPosition(self.order.kind, block, self._turns[block])
 
-    def _push(self, node: StageNode) -> None:
+    def _push(self, node: ExperimentGroup) -> None:
         self._pushed += 1
         heappush(self._ready, (*self._urgency(node), self._pushed, node))
 
-    def _urgency(self, node: StageNode) -> tuple[int, tuple[float, ...]]:
+    def _urgency(self, node: ExperimentGroup) -> tuple[int, tuple[float, ...]]:
         """Return where the next experiment of a node stands in the order: its rank, and its key."""
         return self.graph.rank(node), self._pending[node][0].key
 

@@ -11,7 +11,7 @@ from zenturio.record import Repository
 from zenturio.space import Point
 from zenturio.study.driver.cached_points import LoadCachedPoints
 from zenturio.study.driver.search_source import SearchSource, SearchSpec
-from zenturio.study.stages.stage_graph import StageGraph, StageNode
+from zenturio.study.stages.stage_graph import ExperimentGroup, StageGraph
 from zenturio.study.stages.stage_inputs import InputReader
 
 
@@ -41,11 +41,11 @@ class SearchedStage(SearchSource):
         self._graph = graph
         self._reader = InputReader(graph, repository)
         self._slots = max(search.slots, 1)
-        self._held: list[tuple[Experiment, StageNode]] = []
+        self._held: list[tuple[Experiment, ExperimentGroup]] = []
         """Experiments that wait for their inputs."""
         self._without_inputs: list[Experiment] = []
         """Experiments whose inputs cannot be made, and which do not count yet."""
-        self._nodes: dict[Point, StageNode] = {}
+        self._nodes: dict[Point, ExperimentGroup] = {}
         """Of the points that were asked for."""
         self._own: dict[str, Experiment] = {}
         """Experiments without their inputs, by the digests that they have with them."""

@@ -29,7 +29,7 @@ from zenturio.experiment.identity import framed_digest, recall_versions
 from zenturio.expression.scalar_functions import text_of
 from zenturio.space import Continuous, Point, Space, Zip
 from zenturio.study.driver.experiment_source import PointSelection, select_points
-from zenturio.study.driver.in_flight import Inbox, SourceChanged
+from zenturio.study.driver.in_flight import ExperimentsAvailable, Inbox
 
 AFTER = "AFTER "
 """Before the name of a stage, among the parts of the program that waits for it."""
@@ -296,7 +296,7 @@ NumberedPoint = tuple[int, Point]
 """A point, with its number in the space."""
 
 
-class StageNode(NamedTuple):
+class ExperimentGroup(NamedTuple):
     """The experiments of a stage that have the same values of the parameters in *key*."""
 
     stage: int
@@ -344,18 +344,18 @@ class StageGraph:
         self.stages = tuple(stages)
         self.grows = grows
         self._closed: set[int] = set()
-        self._by_key: dict[StageLink, dict[Key, dict[StageNode, list[NumberedPoint]]]] = {}
+        self._by_key: dict[StageLink, dict[Key, dict[ExperimentGroup, list[NumberedPoint]]]] = {}
         """The nodes that a link may lead to, as far as they were looked for."""
         self._lock = RLock()
         self._key_names = [self._key_names_of(stage) for stage in stages]
-        self._states: dict[StageNode, _NodeState] = {}
-        self._fresh: list[list[StageNode]] = [[] for _ in stages]
-        self._raised: list[set[StageNode]] = [set() for _ in stages]
+        self._states: dict[ExperimentGroup, _NodeState] = {}
+        self._fresh: list[list[ExperimentGroup]] = [[] for _ in stages]
+        self._raised: list[set[ExperimentGroup]] = [set() for _ in stages]
         self._inboxes: list[Inbox] = [SimpleQueue() for _ in stages]
         self._coming = [0] * len(stages)
         """For each stage, the nodes that wait and may still get all their inputs."""
-        self._after: dict[StageNode, list[StageNode]] = {}
-        self._before: dict[StageNode, list[tuple[StageLink, list[StageNode]]]] = {}
+        self._after: dict[ExperimentGroup, list[ExperimentGroup]] = {}
+        self._before: dict[ExperimentGroup, list[tuple[StageLink, list[ExperimentGroup]]]] = {}
         # From the last to the first: a stage has only the points that later ones wait for.
         for stage in reversed(self.stages):
             last = stage is self.stages[-1]
@@ -369,13 +369,13 @@ class StageGraph:
         picked = tuple(point for points in numbered for _, point in points)
         return PointSelection(self.stages[stage].application.space, len(picked), picked=picked)
 
-    def fresh(self, stage: int) -> list[tuple[StageNode, list[NumberedPoint]]]:
+    def fresh(self, stage: int) -> list[tuple[ExperimentGroup, list[NumberedPoint]]]:
         """Return the nodes that became ready since the last call, with their points."""
         with self._lock:
             nodes, self._fresh[stage] = self._fresh[stage], []
             return [(node, self._states[node].points) for node in nodes]
 
-    def raised(self, stage: int) -> set[StageNode]:
+    def raised(self, stage: int) -> set[ExperimentGroup]:
         """Return the nodes that became more urgent since the last call."""
         with self._lock:
             nodes, self._raised[stage] = self._raised[stage], set()
@@ -386,7 +386,7 @@ class StageGraph:
         with self._lock:
             return bool(self._fresh[stage]) or self._coming[stage] > 0 or self.grows
 
-    def request(self, number: int, point: Point) -> StageNode:
+    def request(self, number: int, point: Point) -> ExperimentGroup:
         """Add a *point* of the last stage, and what it waits for; return its node.
 
         AnnotationError if an earlier stage has no experiment that agrees with it.
@@ -396,13 +396,13 @@ class StageGraph:
             self._grow(node, [(number, point)])
             return node
 
-    def is_ready(self, node: StageNode) -> bool | None:
+    def is_ready(self, node: ExperimentGroup) -> bool | None:
         """Return whether *node* has all its inputs; None if it never gets them."""
         with self._lock:
             state = self._states[node]
             return None if state.is_lost else not state.unfinished_parents
 
-    def _grow(self, node: StageNode, points: list[NumberedPoint]) -> None:
+    def _grow(self, node: ExperimentGroup, points: list[NumberedPoint]) -> None:
         """Add *points* of *node*, and the node itself and its ancestors where they are new."""
         stage = self.stages[node.stage]
         is_new = node not in self._states
@@ -426,11 +426,11 @@ class StageGraph:
                 self._coming[node.stage] += 1
             else:
                 self._fresh[node.stage].append(node)
-            self._inboxes[node.stage].put(SourceChanged())
+            self._inboxes[node.stage].put(ExperimentsAvailable())
 
     def _awaited_nodes(
-        self, link: StageLink, node: StageNode
-    ) -> dict[StageNode, list[NumberedPoint]]:
+        self, link: StageLink, node: ExperimentGroup
+    ) -> dict[ExperimentGroup, list[NumberedPoint]]:
         """Return the nodes of the earlier stage of *link* that *node* waits for."""
         earlier = self.stages[link.stage].application
         values = self._cut(node, link.on)
@@ -452,10 +452,10 @@ class StageGraph:
         is_agreed = self._cut(parent, link.on) == values  # what is derived may be another value
         return {parent: [(earlier.space.number(point), point)]} if is_agreed else {}
 
-    def _linked(self, link: StageLink) -> dict[Key, dict[StageNode, list[NumberedPoint]]]:
+    def _linked(self, link: StageLink) -> dict[Key, dict[ExperimentGroup, list[NumberedPoint]]]:
         """Return the nodes of the earlier stage of *link* by the values that must agree."""
         if link not in self._by_key:
-            nodes: dict[Key, dict[StageNode, list[NumberedPoint]]] = {}
+            nodes: dict[Key, dict[ExperimentGroup, list[NumberedPoint]]] = {}
             for numbered in select_points(self.stages[link.stage].application.space).numbered():
                 node = self.node(link.stage, numbered[1])
                 same = nodes.setdefault(self._cut(node, link.on), {})
@@ -469,7 +469,7 @@ class StageGraph:
             states = (state for node, state in self._states.items() if node.stage == stage)
             return sum(len(s.points) for s in states if s.is_lost and s.unfinished_parents)
 
-    def rank(self, node: StageNode) -> int:
+    def rank(self, node: ExperimentGroup) -> int:
         """Return the rank of *node*: lower ranks run first."""
         return self._states[node].rank
 
@@ -486,7 +486,9 @@ class StageGraph:
 
         return sort_key
 
-    def inputs(self, node: StageNode) -> Iterator[tuple[StageLink, list[FinishedExperiment], bool]]:
+    def inputs(
+        self, node: ExperimentGroup
+    ) -> Iterator[tuple[StageLink, list[FinishedExperiment], bool]]:
         """Yield what *node* waited for by link, and whether that can only be one experiment."""
         for link, nodes in self._before.get(node, ()):
             earlier = self.stages[link.stage].application
@@ -530,12 +532,12 @@ class StageGraph:
             if not state.unfinished:
                 self._release_children(node)
 
-    def _awaited_with(self, node: StageNode) -> set[StageNode]:
+    def _awaited_with(self, node: ExperimentGroup) -> set[ExperimentGroup]:
         """Return the unfinished ancestors of the children of *node*: step 5 of pM-S.
 
         T. Ma, R. Buyya, SBAC-PAD 2005, section III-B; `zenturio.schedule` has it for tasks.
         """
-        pending, ancestors = list(self._children(node)), set[StageNode]()
+        pending, ancestors = list(self._children(node)), set[ExperimentGroup]()
         while pending:
             for parent in self._parents(pending.pop()):
                 if parent not in ancestors and not self._is_done(parent):
@@ -550,21 +552,21 @@ class StageGraph:
             if stage == len(self.stages) - 1 and self.grows:
                 self.grows = False
                 for inbox in self._inboxes:
-                    inbox.put(SourceChanged())
+                    inbox.put(ExperimentsAvailable())
             for node, state in self._states.items():
                 if node.stage == stage and state.unfinished:
                     self._lose(node)
 
     def listen(self, stage: int, inbox: Inbox) -> None:
-        """Put `SourceChanged` into *inbox* when a node of *stage* becomes ready, or is lost."""
+        """Put `ExperimentsAvailable` into *inbox* when a node of *stage* is ready, or lost."""
         with self._lock:
             self._inboxes[stage] = inbox
         # Nodes may have become ready before the driver listened.
-        inbox.put(SourceChanged())
+        inbox.put(ExperimentsAvailable())
 
-    def node(self, stage: int, values: Mapping[str, Any]) -> StageNode:
+    def node(self, stage: int, values: Mapping[str, Any]) -> ExperimentGroup:
         """Return the node of the experiments of *stage* with these *values*."""
-        return StageNode(stage, tuple(values[name] for name in self._key_names[stage]))
+        return ExperimentGroup(stage, tuple(values[name] for name in self._key_names[stage]))
 
     def _key_names_of(self, stage: Stage) -> tuple[str, ...]:
         """Return the parameters in which *stage* must agree with any earlier or later one."""
@@ -602,7 +604,7 @@ class StageGraph:
         for stage in self.stages:
             for link in stage.links:
                 # By the parameters of this link only: a node of the earlier stage may have more.
-                earlier: dict[Key, list[StageNode]] = {}
+                earlier: dict[Key, list[ExperimentGroup]] = {}
                 for node in self._states:
                     if node.stage == link.stage:
                         earlier.setdefault(self._cut(node, link.on), []).append(node)
@@ -614,7 +616,7 @@ class StageGraph:
             else:
                 self._fresh[node.stage].append(node)
 
-    def _link(self, node: StageNode, link: StageLink, parents: list[StageNode]) -> None:
+    def _link(self, node: ExperimentGroup, link: StageLink, parents: list[ExperimentGroup]) -> None:
         if not parents:
             where = ", ".join(
                 f"{name} = {text_of(value)}"
@@ -631,21 +633,21 @@ class StageGraph:
         for parent in parents:
             self._after.setdefault(parent, []).append(node)
 
-    def _cut(self, node: StageNode, names: Sequence[str]) -> Key:
+    def _cut(self, node: ExperimentGroup, names: Sequence[str]) -> Key:
         """Return the values of the parameters *names* in the key of *node*."""
         key_names = self._key_names[node.stage]
         return tuple(node.key[key_names.index(name)] for name in names)
 
-    def _children(self, node: StageNode) -> list[StageNode]:
+    def _children(self, node: ExperimentGroup) -> list[ExperimentGroup]:
         return self._after.get(node, [])
 
-    def _parents(self, node: StageNode) -> list[StageNode]:
+    def _parents(self, node: ExperimentGroup) -> list[ExperimentGroup]:
         return [parent for _, parents in self._before.get(node, ()) for parent in parents]
 
-    def _is_done(self, node: StageNode) -> bool:
+    def _is_done(self, node: ExperimentGroup) -> bool:
         return not self._states[node].unfinished
 
-    def _release_children(self, node: StageNode) -> None:
+    def _release_children(self, node: ExperimentGroup) -> None:
         """Let the children of *node*, which is done, wait for one parent less."""
         for child in self._children(node):
             state = self._states[child]
@@ -653,9 +655,9 @@ class StageGraph:
             if not state.unfinished_parents and not state.is_lost:
                 self._coming[child.stage] -= 1
                 self._fresh[child.stage].append(child)
-                self._inboxes[child.stage].put(SourceChanged())
+                self._inboxes[child.stage].put(ExperimentsAvailable())
 
-    def _lose(self, node: StageNode) -> None:
+    def _lose(self, node: ExperimentGroup) -> None:
         """Mark all descendants of *node* as lost: they never get their inputs."""
         self._states[node].has_failed = True
         pending = [node]
@@ -666,4 +668,4 @@ class StageGraph:
                     self._states[child].is_lost = True
                     self._coming[child.stage] -= 1
                     pending.append(child)
-                    self._inboxes[child.stage].put(SourceChanged())
+                    self._inboxes[child.stage].put(ExperimentsAvailable())

@@ -13,7 +13,7 @@ from zenturio.experiment import Artifact, Experiment, ExperimentFile
 from zenturio.experiment.identity import content_digest, framed_digest
 from zenturio.expression.scalar_functions import text_of
 from zenturio.record import Repository
-from zenturio.study.stages.stage_graph import FinishedExperiment, StageGraph, StageNode
+from zenturio.study.stages.stage_graph import ExperimentGroup, FinishedExperiment, StageGraph
 
 LARGE = 2**20
 """Files beyond so many bytes are named by where they are kept, not carried along."""
@@ -37,9 +37,9 @@ class InputReader:
     def __init__(self, graph: StageGraph, repository: Repository) -> None:
         self._graph = graph
         self._repository = repository
-        self._inputs: dict[StageNode, StageInputs] = {}
+        self._inputs: dict[ExperimentGroup, StageInputs] = {}
 
-    def attach(self, experiment: Experiment, node: StageNode) -> Experiment:
+    def attach(self, experiment: Experiment, node: ExperimentGroup) -> Experiment:
         """Return *experiment* with its inputs, which are part of its identity."""
         if node not in self._inputs:
             self._inputs[node] = self._gathered(node)
@@ -56,7 +56,7 @@ class InputReader:
             former=former,
         )
 
-    def _gathered(self, node: StageNode) -> StageInputs:
+    def _gathered(self, node: ExperimentGroup) -> StageInputs:
         files: list[ExperimentFile] = []
         digests: list[str] = []
         former: list[str] = []
@@ -78,7 +78,7 @@ class InputReader:
         whole, before = (framed_digest(map(str.encode, texts)) for texts in (digests, former))
         return StageInputs(tuple(files), whole, before)
 
-    def forget(self, node: StageNode) -> None:
+    def forget(self, node: ExperimentGroup) -> None:
         """Free what was read for *node*."""
         self._inputs.pop(node, None)
 

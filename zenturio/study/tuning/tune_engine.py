@@ -38,17 +38,17 @@ from zenturio.study.driver.function_study import CallStudy
 from zenturio.study.driver.in_flight import Calls
 from zenturio.study.driver.progress import RunProgress, RunSummary, is_exact
 from zenturio.study.driver.study_driver import AnyExecutor
-from zenturio.study.recorded_definition import ArchivedStudy, define_study
+from zenturio.study.recorded_definition import ArchivedVersion, define_study
 from zenturio.study.reprocess_experiments import extract
 from zenturio.study.study_request import DEFAULT_PLACE, PlaceOptions
-from zenturio.study.tuning.tuning_scenario import Ranges, Target, TunedFunction, TunedProgram
+from zenturio.study.tuning.tuning_scenario import Ranges, Target, TargetFunction, TargetProgram
 from zenturio.study.tuning.tuning_trials import (
     LocalTrials,
+    ProgramTrials,
     ThreadedTrials,
-    Tournament,
     TrialOutcomes,
     TrialsTogether,
-    TuningTask,
+    TuningProblem,
     TuningTrial,
 )
 from zenturio.system.machine import usable_cores
@@ -137,7 +137,7 @@ class Tuning:
         return escaped.replace("\\", "\\\\").replace('"', '\\"')
 
     def _goal(self) -> str:
-        if isinstance(self.target, TunedFunction):
+        if isinstance(self.target, TargetFunction):
             return self.direction.upper()
         return f"{self.direction.upper()} {self.target.goal.expression.text}"
 
@@ -187,7 +187,7 @@ class CompletedTuning:
     of: int
     """How many there are."""
     summary: RunSummary
-    archived: ArchivedStudy | None = None
+    archived: ArchivedVersion | None = None
     """The study of another program or other settings that had the name before."""
     machine: str = ""
     """The kind of machine whose searches count, by its label; of every kind, if none is named."""
@@ -278,11 +278,11 @@ def run_trial(
     for name, text in tuning.ranges.sets.items():
         settings[name] = text.strip("{} ")
     target = tuning.target
-    if isinstance(target, TunedFunction):
+    if isinstance(target, TargetFunction):
         return LocalTrials(tuning_task, target).facts(settings, tuning.seed)
     with _opened(tuning, place) as executor:
         assert executor is not None, "a program has a place"
-        tournament = Tournament(target, repository, executor, go_on=go_on)
+        tournament = ProgramTrials(target, repository, executor, go_on=go_on)
         return tournament.facts(tournament.trial(tuning_task, settings, tuning.seed))
 
 
@@ -296,9 +296,9 @@ def _chosen(tuning: Tuning, application: Application, sample: int | None) -> Poi
     return select_points(space, sample=sample, seed=tuning.seed)
 
 
-def _contest(tuning: Tuning) -> TuningTask:
+def _contest(tuning: Tuning) -> TuningProblem:
     goals = Directions(tuning.direction)
-    return TuningTask(
+    return TuningProblem(
         tuning.engine, tuning.target.space, goals, parse_budget(tuning.budget or None)
     )
 
@@ -315,7 +315,7 @@ def _run(
     *,
     any_machine: bool,
     go_on: bool,
-) -> tuple[RunSummary, ArchivedStudy | None]:
+) -> tuple[RunSummary, ArchivedVersion | None]:
     generator = ExperimentGenerator(application, former_digests=repository.has_former_digests())
     tuning_task = _contest(tuning)
     machine: MachineKind | None = own_machine()
@@ -351,7 +351,7 @@ def _run(
 @contextmanager
 def _searches(
     tuning: Tuning,
-    tuning_task: TuningTask,
+    tuning_task: TuningProblem,
     outcome_writer: TrialOutcomes,
     repository: Repository,
     place: PlaceOptions,
@@ -362,9 +362,11 @@ def _searches(
 ) -> Iterator[AnyExecutor]:
     """Yield what makes the searches: this thread, several ones, or the place of a program."""
     target = tuning.target
-    if isinstance(target, TunedProgram):
+    if isinstance(target, TargetProgram):
         assert executor is not None, "a program has a place"
-        tournament = Tournament(target, repository, executor, any_machine=any_machine, go_on=go_on)
+        tournament = ProgramTrials(
+            target, repository, executor, any_machine=any_machine, go_on=go_on
+        )
 
         def start(experiment: Experiment) -> TuningTrial:
             return tournament.trial(tuning_task, *tuning.setting(experiment.values))
@@ -389,7 +391,7 @@ def _searches(
 @contextmanager
 def _opened(tuning: Tuning, place: PlaceOptions) -> Iterator[Executor | None]:
     """Yield the place where a program runs; None for a function, which runs in this process."""
-    if isinstance(tuning.target, TunedFunction):
+    if isinstance(tuning.target, TargetFunction):
         if place.place != DEFAULT_PLACE.place:
             raise InputError(
                 f"--on {place.place}: {tuning.target.name} is a function, and runs in this process",
@@ -404,12 +406,12 @@ def _opened(tuning: Tuning, place: PlaceOptions) -> Iterator[Executor | None]:
         yield executor
 
 
-def _check(tuning_task: TuningTask, tuning: Tuning, points: PointSelection) -> None:
+def _check(tuning_task: TuningProblem, tuning: Tuning, points: PointSelection) -> None:
     """InputError where the engine is none for this space, or has no such settings."""
     for point in islice(points, 1):
         tuning_task.search(*tuning.setting({**point, SEED: tuning.seed}))
     target = tuning.target
-    if isinstance(target, TunedProgram) and not target.application.runs:
+    if isinstance(target, TargetProgram) and not target.application.runs:
         raise InputError(
             f"{target.name} has no RUN directive",
             hint='write ZEN$ RUN "./program", or name a function: file.py:cost',
@@ -419,7 +421,7 @@ def _check(tuning_task: TuningTask, tuning: Tuning, points: PointSelection) -> N
 def _is_exact(tuning: Tuning) -> bool:
     """Return whether a search finds the same on every kind of machine."""
     target = tuning.target
-    return isinstance(target, TunedProgram) and is_exact(target.application, (target.goal,))
+    return isinstance(target, TargetProgram) and is_exact(target.application, (target.goal,))
 
 
 def _best_known(tuning: Tuning, repository: Repository, kinds: Kinds) -> float | None:
@@ -436,7 +438,7 @@ def _best_known(tuning: Tuning, repository: Repository, kinds: Kinds) -> float |
             value = outcome.metrics.get(BEST)
             if isinstance(value, int | float):
                 values.append(float(value))
-    if isinstance(tuning.target, TunedProgram):
+    if isinstance(tuning.target, TargetProgram):
         goal = tuning.target.goal
         objective = f"{goal.direction} {goal.expression.text}"
         with suppress(NotFoundError):

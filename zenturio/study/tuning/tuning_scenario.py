@@ -37,7 +37,7 @@ LISTED = 1000
 
 
 @dataclass(frozen=True)
-class TunedProgram:
+class TargetProgram:
     """An annotated program: its experiments are run, or recalled."""
 
     application: Application
@@ -65,7 +65,7 @@ class TunedProgram:
 
 
 @dataclass(frozen=True)
-class TunedFunction:
+class TargetFunction:
     """A function of this process: it takes a point, or is compiled and takes a row of genes."""
 
     function: Callable[..., Any]
@@ -79,7 +79,7 @@ class TunedFunction:
         return _short(_source(self.function), *_space(self.space))
 
 
-Target = TunedProgram | TunedFunction
+Target = TargetProgram | TargetFunction
 
 
 def read_target(text: str, objective: str, repository: Repository) -> Target:
@@ -95,7 +95,7 @@ def read_target(text: str, objective: str, repository: Repository) -> Target:
         application, words = scan(text), str(Path(text).absolute())
     else:
         application, words = _studied(text, repository), text
-    return TunedProgram(application, _goal(application, objective), words)
+    return TargetProgram(application, _goal(application, objective), words)
 
 
 def _studied(name: str, repository: Repository) -> Application:
@@ -121,7 +121,7 @@ def _goal(application: Application, objective: str) -> Goal:
     return goals[0]
 
 
-def _called(home: str, name: str, objective: str) -> TunedFunction:
+def _called(home: str, name: str, objective: str) -> TargetFunction:
     module = _module(home)
     function = getattr(module, name, None)
     if not callable(function):
@@ -131,7 +131,7 @@ def _called(home: str, name: str, objective: str) -> TunedFunction:
         raise NotFoundError(f"{home} has no function {name!r}", hint=did_you_mean(name, functions))
     (direction,) = Directions(objective or "minimize").names
     file = Path(home).absolute() if home.endswith(".py") else None
-    return TunedFunction(
+    return TargetFunction(
         function, _declared(module, home), direction, name, f"{file or home}:{name}"
     )
 

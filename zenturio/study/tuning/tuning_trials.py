@@ -49,7 +49,7 @@ from zenturio.study.driver.progress import STOPPED, RunProgress, score
 from zenturio.study.driver.search_source import mean_scores
 from zenturio.study.driver.study_driver import DriverSettings
 from zenturio.study.driver.study_session import StudySession
-from zenturio.study.tuning.tuning_scenario import TunedFunction, TunedProgram
+from zenturio.study.tuning.tuning_scenario import TargetFunction, TargetProgram
 
 OPENING = 8
 """So many trials are the first generation of an engine that has none."""
@@ -61,7 +61,7 @@ _SIZE = Missing("it ran within the driver, whose size is no measure of it")
 
 
 @dataclass(frozen=True)
-class TuningTask:
+class TuningProblem:
     """What all searches of a tuning have in common."""
 
     engine: str
@@ -103,7 +103,7 @@ class TuningTask:
 class TuningTrial:
     """A search of points whose scores are known, or come later."""
 
-    tuning_task: TuningTask
+    tuning_task: TuningProblem
     loop: SearchLoop
     opening: int
 
@@ -118,8 +118,8 @@ class TuningTrial:
 class LocalTrials:
     """Makes searches for a function, in this process."""
 
-    tuning_task: TuningTask
-    target: TunedFunction
+    tuning_task: TuningProblem
+    target: TargetFunction
     _known: dict[Point, Scores] = field(default_factory=dict)
 
     @property
@@ -226,10 +226,10 @@ ROOM = 1024
 
 
 @dataclass
-class Tournament:
+class ProgramTrials:
     """A program, the results of its points so far, and a place to run the remaining ones."""
 
-    program: TunedProgram
+    program: TargetProgram
     repository: Repository
     place: Executor
     listener: Callable[[RunProgress], None] = lambda _progress: None
@@ -244,7 +244,9 @@ class Tournament:
         self.program = replace(self.program, application=application)
         self._generator = ExperimentGenerator(application)
 
-    def trial(self, tuning_task: TuningTask, settings: dict[str, object], seed: int) -> TuningTrial:
+    def trial(
+        self, tuning_task: TuningProblem, settings: dict[str, object], seed: int
+    ) -> TuningTrial:
         """Return a search whose points are known, or come to be known here."""
         search, opening = tuning_task.search(settings, seed)
         loop = SearchLoop(search, tuning_task.goals, tuning_task.budget, cached=self._recall)
@@ -354,7 +356,7 @@ class TrialsTogether(SynchronousExecutor):
 
     def __init__(
         self,
-        tournament: Tournament,
+        tournament: ProgramTrials,
         start: Callable[[Experiment], TuningTrial],
         outcome_writer: TrialOutcomes,
     ) -> None:
