@@ -8,8 +8,14 @@ from show.portal.example_project import fill_project
 from zenturio.errors import ConflictError, InputError, NotFoundError, SafetyError
 from zenturio.record.open import open_repository
 from zenturio.show.chart import Chart
+from zenturio.show.markdown_report import (
+    ChartBlock,
+    TextBlock,
+    chart_line,
+    check_name,
+    parse_report,
+)
 from zenturio.show.printed_report import print_report
-from zenturio.show.report import ChartBlock, TextBlock, chart_line, check_name, parse_report
 from zenturio.show.report_store import ReportStore, export_report, version_of
 
 TEXT = """\

@@ -17,7 +17,7 @@ from zenturio.study.driver.experiment_source import select_points
 from zenturio.study.driver.progress import (
     BestScore,
     DeterminismCheck,
-    ExecutableHistory,
+    ExecutableChanges,
     MetricSanityCheck,
     RateMeter,
     RunCounts,
@@ -306,7 +306,7 @@ def test_progress_counts_all_that_needs_no_more_work():
 
 
 def test_results_from_before_a_change_of_an_executable_are_counted():
-    history = ExecutableHistory(
+    history = ExecutableChanges(
         {"sh": "/bin/sh"}, {"sh": [(10.0, "a"), (20.0, "b"), (30.0, "a"), (40.0, "c")]}
     )
     changed = {

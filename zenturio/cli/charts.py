@@ -203,7 +203,7 @@ def report(
     from zenturio.errors import InputError, PlaceError, ZenError
     from zenturio.files import write_output
     from zenturio.record.open import project_folder
-    from zenturio.show.report import ChartBlock, parse_report
+    from zenturio.show.markdown_report import ChartBlock, parse_report
     from zenturio.show.report_store import export_report
     from zenturio.study.overview import opened_repository
 

@@ -49,7 +49,7 @@ from zenturio.expression.syntax_tree import (
     Compare,
     Conditional,
     Constant,
-    Host,
+    HostAttribute,
     Index,
     Key,
     Logic,
@@ -94,7 +94,7 @@ class ColumnEvaluator:
     def index(self, node: Index, rows: RowSource) -> ColumnValues:
         return self._lookup(("index", node.name), node, rows)
 
-    def host(self, node: Host, rows: RowSource) -> ColumnValues:
+    def host(self, node: HostAttribute, rows: RowSource) -> ColumnValues:
         return self._lookup(("host", node.name), node, rows)
 
     def _lookup(self, key: Key, node: SyntaxNode, rows: RowSource) -> ColumnValues:
@@ -295,7 +295,7 @@ _RULES: dict[type[SyntaxNode], Callable[[ColumnEvaluator, Any, RowSource], Colum
     Constant: ColumnEvaluator.literal,
     Name: ColumnEvaluator.name,
     Index: ColumnEvaluator.index,
-    Host: ColumnEvaluator.host,
+    HostAttribute: ColumnEvaluator.host,
     Arithmetic: ColumnEvaluator.arithmetic,
     Power: ColumnEvaluator.power,
     Negative: ColumnEvaluator.negative,

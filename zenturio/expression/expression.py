@@ -25,7 +25,7 @@ from zenturio.expression.syntax_tree import (
     Compare,
     Conditional,
     Constant,
-    Host,
+    HostAttribute,
     Index,
     Logic,
     Member,
@@ -88,7 +88,7 @@ def _constants(parts: Sequence[SyntaxNode]) -> list[SyntaxNode]:
     return largest
 
 
-_LEAVES = (Name, Constant, Index, Host)
+_LEAVES = (Name, Constant, Index, HostAttribute)
 
 
 MOST = 10
@@ -127,7 +127,7 @@ class Checker:
             case Name(name) | Index(name):
                 type_ = self._name(name, node)
                 return "int" if isinstance(node, Index) else type_
-            case Host():
+            case HostAttribute():
                 return self._host(node)
             case Negative(operand) | Positive(operand):
                 sign = "-" if isinstance(node, Negative) else "+"
@@ -210,7 +210,7 @@ class Checker:
             unknown_names = (name for name in names if name.name not in types)
             self._compared_texts.update((id(name), text) for name in unknown_names)
 
-    def _host(self, node: Host) -> Known:
+    def _host(self, node: HostAttribute) -> Known:
         if not self.host:
             hint = "host. is known in REQUIRE and RANK, where a host is chosen"
             self._complain(node, f"host.{node.name} is not known here", hint)
@@ -393,7 +393,7 @@ class Expression:
     @cached_property
     def host_names(self) -> frozenset[str]:
         """``memory`` for ``host.memory``."""
-        return frozenset(node.name for node in walk(self.node) if isinstance(node, Host))
+        return frozenset(node.name for node in walk(self.node) if isinstance(node, HostAttribute))
 
     @cached_property
     def indexed(self) -> frozenset[str]:

@@ -24,7 +24,7 @@ from zenturio.expression.syntax_tree import (
     Compare,
     Conditional,
     Constant,
-    Host,
+    HostAttribute,
     Index,
     Logic,
     Member,
@@ -520,7 +520,7 @@ class _Parser:
                     "a name is missing behind 'host.'",
                     "such as host.memory or host.cpus",
                 )
-            return Host(attribute.text, start=name.start, end=attribute.end)
+            return HostAttribute(attribute.text, start=name.start, end=attribute.end)
         return Name(name.text, start=name.start, end=name.end)
 
     def _call(self, name: Token) -> SyntaxNode:

@@ -68,7 +68,7 @@ class Index(SyntaxNode):
 
 
 @dataclass(frozen=True, slots=True)
-class Host(SyntaxNode):
+class HostAttribute(SyntaxNode):
     """``host.name``: what is known of the machine."""
 
     name: str
@@ -282,7 +282,7 @@ class _Compiler:
                 return self._lookup(name, node)
             case Index(name):
                 return self._lookup(("index", name), node)
-            case Host(name):
+            case HostAttribute(name):
                 return self._lookup(("host", name), node)
             case Arithmetic():
                 return self._arithmetic(node)

@@ -30,7 +30,7 @@ from zenturio.expression.syntax_tree import (
     Compare,
     Conditional,
     Constant,
-    Host,
+    HostAttribute,
     Index,
     Logic,
     Member,
@@ -162,7 +162,7 @@ def _bare(node: SyntaxNode) -> str:
             return f'"{value.translate(_ESCAPES)}"' if isinstance(value, str) else text_of(value)
         case Name(name):
             return quoted(name)
-        case Host(name):
+        case HostAttribute(name):
             return "host." + quoted(name)
         case Index(name):
             return f"index({quoted(name)})"

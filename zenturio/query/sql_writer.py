@@ -34,7 +34,7 @@ from zenturio.expression.syntax_tree import (
     Compare,
     Conditional,
     Constant,
-    Host,
+    HostAttribute,
     Index,
     Logic,
     Member,
@@ -292,7 +292,7 @@ class _FormulaWriter:
     def index(self, node: Index) -> Fragment:
         self.refuse(node, "the database does not know positions", f"compare {node.name} itself")
 
-    def host(self, node: Host) -> Fragment:
+    def host(self, node: HostAttribute) -> Fragment:
         self.refuse(
             node, f"host.{node.name} is not known here", "the column host names the machine"
         )
@@ -478,7 +478,7 @@ _RULES: dict[type[SyntaxNode], Callable[[_FormulaWriter, Any], Fragment]] = {
     Constant: _FormulaWriter.literal,
     Name: _FormulaWriter.name,
     Index: _FormulaWriter.index,
-    Host: _FormulaWriter.host,
+    HostAttribute: _FormulaWriter.host,
     Negative: _FormulaWriter.negative,
     Positive: _FormulaWriter.positive,
     Not: _FormulaWriter.negated,

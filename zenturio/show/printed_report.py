@@ -15,9 +15,9 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from zenturio.errors import InputError
 from zenturio.show.chart import Chart
+from zenturio.show.markdown_report import Style
 from zenturio.show.renderers import palette
 from zenturio.show.renderers.matplotlib import STYLE, figure_size, paint
-from zenturio.show.report import Style
 
 PAGE_WIDTH, PAGE_HEIGHT = 8.27, 11.69
 """Inches: A4."""

@@ -25,8 +25,7 @@ from zenturio.errors import (
 )
 from zenturio.files import replace_whole, write_output
 from zenturio.show.chart import Chart
-from zenturio.show.renderers.plotly import FONT, chart_html
-from zenturio.show.report import (
+from zenturio.show.markdown_report import (
     MOST_BYTES,
     Report,
     TextBlock,
@@ -35,10 +34,11 @@ from zenturio.show.report import (
     is_valid_name,
     parse_report,
 )
+from zenturio.show.renderers.plotly import FONT, chart_html
 
 if TYPE_CHECKING:
     from zenturio.record import Repository
-    from zenturio.show.report import Style
+    from zenturio.show.markdown_report import Style
 
 
 FOLDER = "reports"

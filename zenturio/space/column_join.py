@@ -13,7 +13,7 @@ from itertools import groupby
 import numpy as np
 
 from zenturio.space.code_table import Choices, EncodedTable, narrow
-from zenturio.space.definition import Part, SpaceCondition, is_plain
+from zenturio.space.definition import ExpandedConstraint, Part, is_plain
 from zenturio.space.domain import Column
 from zenturio.space.parameter import Dependent, Parameter
 from zenturio.space.point import PointColumns
@@ -75,7 +75,7 @@ def _lists(cells: Column, window: tuple[int, int]) -> tuple[Column, Column, Colu
     return narrow(np.nonzero(inside)[1] + low), np.cumsum(counts) - counts, counts
 
 
-Rule = SpaceCondition | PairTable
+Rule = ExpandedConstraint | PairTable
 
 
 class PlannerStatistics:
@@ -98,7 +98,7 @@ class PlannerStatistics:
         self.rules: list[Rule] = [*map(self._restricted, pairs), *conditions]
         self.shares = {rule: self._share(rule) for rule in self.rules}
 
-    def _take_pairs(self, conditions: list[SpaceCondition]) -> list[PairTable]:
+    def _take_pairs(self, conditions: list[ExpandedConstraint]) -> list[PairTable]:
         """Evaluate conditions on two dimensions, and take them out of *conditions*.
 
         The smallest pair first: it is cheapest, and its arc consistency shrinks the others.
@@ -143,7 +143,7 @@ class PlannerStatistics:
             return len(self.allowed[name])
         return self.sizes.get(name, 8)
 
-    def _apply_unary(self, condition: SpaceCondition) -> bool:
+    def _apply_unary(self, condition: ExpandedConstraint) -> bool:
         """Apply a *condition* on one listed dimension to its valid codes; return whether it was."""
         if len(condition.names) != 1:
             return False
@@ -155,7 +155,7 @@ class PlannerStatistics:
         self.allowed[name] = codes[rows.kept(condition.expression)]
         return True
 
-    def _cells(self, condition: SpaceCondition) -> float:
+    def _cells(self, condition: ExpandedConstraint) -> float:
         """Return the number of code pairs of a condition on two dimensions; else infinity."""
         if len(condition.names) != 2 or not condition.names <= self.sizes.keys():
             return math.inf
@@ -163,7 +163,7 @@ class PlannerStatistics:
             return math.inf
         return math.prod(map(self.count, condition.names))
 
-    def _pair(self, condition: SpaceCondition) -> PairTable:
+    def _pair(self, condition: ExpandedConstraint) -> PairTable:
         first, second = sorted(condition.names, key=self.part.names.index)
         a, b = self.codes(first), self.codes(second)
         grid = {first: np.repeat(a, len(b)), second: np.tile(b, len(a))}

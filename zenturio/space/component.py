@@ -16,7 +16,7 @@ import numpy as np
 from zenturio.errors import SpaceError
 from zenturio.expression import Expression, Value
 from zenturio.space.code_table import EncodedTable, TooManyRows, stacked
-from zenturio.space.definition import Definition, Part, SpaceCondition, parted
+from zenturio.space.definition import Definition, ExpandedConstraint, Part, parted
 from zenturio.space.domain import Column, Continuous
 from zenturio.space.join import EDGES, DecisionDiagram, Join, JoinProgress
 from zenturio.space.parameter import Dependent, Parameter
@@ -509,7 +509,7 @@ def growing_products(definition: Definition) -> Iterator[Product]:
     take(map(component_of, parted(dimensions, (), ())))
     yield product()
     for number, constraint in enumerate(constraints, 1):
-        new: list[SpaceCondition] = []
+        new: list[ExpandedConstraint] = []
         if isinstance(constraint, Expression):
             new.append(next(conditions))
             names = new[0].names
@@ -674,11 +674,11 @@ class RejectionSampler:
         return tuple(map(component_of, self._parts(self._inner)))
 
     @cached_property
-    def _inner(self) -> tuple[SpaceCondition, ...]:
+    def _inner(self) -> tuple[ExpandedConstraint, ...]:
         """The conditions that are joined: greedily as many as can be."""
         late = {parameter.name for parameter in self._uncountable}
         early = [condition for condition in self.part.conditions if not condition.names & late]
-        inner: tuple[SpaceCondition, ...] = ()
+        inner: tuple[ExpandedConstraint, ...] = ()
         # Conditions on few names first: they join small tables, and leave more to join.
         for condition in sorted(early, key=lambda candidate: len(candidate.names)):
             whole = next(
@@ -689,12 +689,12 @@ class RejectionSampler:
         return inner
 
     @cached_property
-    def _remaining(self) -> tuple[SpaceCondition, ...]:
+    def _remaining(self) -> tuple[ExpandedConstraint, ...]:
         return tuple(
             condition for condition in self.part.conditions if condition not in self._inner
         )
 
-    def _parts(self, conditions: Sequence[SpaceCondition]) -> tuple[Part, ...]:
+    def _parts(self, conditions: Sequence[ExpandedConstraint]) -> tuple[Part, ...]:
         late = {parameter.name for parameter in self._uncountable}
         early = [parameter for parameter in self.part.dimensions if parameter.name not in late]
         return parted(early, conditions, self.part.zips)

@@ -20,7 +20,7 @@ Constraint = Expression | Zip
 
 
 @dataclass(frozen=True)
-class SpaceCondition:
+class ExpandedConstraint:
     """A constraint's expression over dimensions, with derived parameters expanded."""
 
     expression: Expression
@@ -58,12 +58,12 @@ class Definition:
         )
 
     @cached_property
-    def conditions(self) -> tuple[SpaceCondition, ...]:
+    def conditions(self) -> tuple[ExpandedConstraint, ...]:
         expressions = (
             constraint for constraint in self.constraints if isinstance(constraint, Expression)
         )
         return tuple(
-            SpaceCondition(expression.replace(self.definitions), expression)
+            ExpandedConstraint(expression.replace(self.definitions), expression)
             for expression in expressions
         )
 
@@ -246,7 +246,7 @@ class Part:
     """Dimensions in dependency order, and the conditions between them."""
 
     dimensions: tuple[Parameter, ...]
-    conditions: tuple[SpaceCondition, ...] = ()
+    conditions: tuple[ExpandedConstraint, ...] = ()
     zips: tuple[tuple[str, ...], ...] = ()
 
     @cached_property
@@ -310,7 +310,7 @@ def split(definition: Definition) -> tuple[Part, ...]:
 
 def parted(
     dimensions: Iterable[Parameter],
-    conditions: Iterable[SpaceCondition],
+    conditions: Iterable[ExpandedConstraint],
     zips: Iterable[tuple[str, ...]],
 ) -> tuple[Part, ...]:
     """Return the parts that no condition, zip, bound or WHEN connects, by union-find."""
@@ -343,8 +343,8 @@ def parted(
 
 
 def _naming(
-    conditions: Iterable[SpaceCondition], names: frozenset[str]
-) -> tuple[SpaceCondition, ...]:
+    conditions: Iterable[ExpandedConstraint], names: frozenset[str]
+) -> tuple[ExpandedConstraint, ...]:
     """Return the conditions on dimensions among *names*; for no names, the constant ones."""
     if not names:
         return tuple(condition for condition in conditions if not condition.names)

@@ -18,7 +18,7 @@ from zenturio.expression.expression import Checker
 from zenturio.expression.syntax_tree import (
     Arithmetic,
     Constant,
-    Host,
+    HostAttribute,
     Index,
     Name,
     OperatorStep,
@@ -28,7 +28,7 @@ from zenturio.expression.syntax_tree import (
 )
 from zenturio.space.code_table import Choices, EncodedTable, TooManyRows, narrow
 from zenturio.space.column_join import PairTable
-from zenturio.space.definition import Part, SpaceCondition
+from zenturio.space.definition import ExpandedConstraint, Part
 from zenturio.space.domain import Column
 from zenturio.space.point import PointColumns
 
@@ -52,10 +52,10 @@ class PartialValues:
     that number the distinct values.
     """
 
-    def __init__(self, part: Part, conditions: Iterable[SpaceCondition]) -> None:
+    def __init__(self, part: Part, conditions: Iterable[ExpandedConstraint]) -> None:
         self.part = part
         self._types = {name: _type_of(part, name) for name in part.names}
-        self._pending: dict[SpaceCondition, Expression] = {
+        self._pending: dict[ExpandedConstraint, Expression] = {
             condition: self._reordered(condition.expression)
             for condition in conditions
             if len(condition.names) >= FEWEST_NAMES
@@ -74,7 +74,7 @@ class PartialValues:
             *(pending.names | pending.indexed for pending in self._pending.values())
         )
 
-    def kept(self, table: EncodedTable, condition: SpaceCondition) -> Column:
+    def kept(self, table: EncodedTable, condition: ExpandedConstraint) -> Column:
         """Return the mask of the rows that *condition*, all bound by now, keeps."""
         expression = self._pending.pop(condition, None)
         if expression is None:  # an equal one was applied before
@@ -156,7 +156,7 @@ class _Reduction:
         self.new_values: dict[str, SyntaxNode] = {}
 
     def of(self, node: SyntaxNode) -> SyntaxNode:
-        if isinstance(node, Name | Index | Host | Constant):
+        if isinstance(node, Name | Index | HostAttribute | Constant):
             return node
         if self._is_bound(node):
             return self._named(node) if _names(node) else node

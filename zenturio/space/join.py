@@ -27,7 +27,7 @@ from zenturio.space.column_join import (
     low_memory_plan,
     sequential_plan,
 )
-from zenturio.space.definition import Part, SpaceCondition
+from zenturio.space.definition import ExpandedConstraint, Part
 from zenturio.space.diagram_states import PartialValues, RemainingCodes
 from zenturio.space.domain import Column
 from zenturio.space.parameter import Dependent
@@ -197,7 +197,7 @@ class _Frontier:
         rules = [step.rule for step in steps if isinstance(step, FilterStep)]
         bound_pairs = [step.pair for step in steps if isinstance(step, BindStep)]
         pairs = [each for each in (*rules, *bound_pairs) if isinstance(each, PairTable)]
-        conditions = [rule for rule in rules if isinstance(rule, SpaceCondition)]
+        conditions = [rule for rule in rules if isinstance(rule, ExpandedConstraint)]
         self.values = PartialValues(executor.part, conditions if partial else ())
         self.remaining = RemainingCodes(pairs if partial else (), order)
         self.last_read = self._last_read(steps)
@@ -215,7 +215,7 @@ class _Frontier:
             assert isinstance(step, FilterStep), "a bind step begins another layer"
             if step.rule in self.remaining:
                 continue
-            if isinstance(step.rule, SpaceCondition) and step.rule in self.values:
+            if isinstance(step.rule, ExpandedConstraint) and step.rule in self.values:
                 mask = self.values.kept(table, step.rule)
             else:
                 mask = self.executor.kept(table, step.rule)

@@ -19,7 +19,7 @@ from zenturio.errors import InputError, NotFoundError, SpaceError
 from zenturio.experiment import Experiment, ExperimentGenerator
 from zenturio.record import SPACES, ExperimentRecord, Repository, StudyDefinition
 from zenturio.record.entities import OUTCOME_STATES
-from zenturio.study.driver.progress import PROGRAMS, ExecutableHistory
+from zenturio.study.driver.progress import PROGRAMS, ExecutableChanges
 from zenturio.study.last_options import RUN
 from zenturio.study.recorded_definition import (
     PROGRAM,
@@ -176,7 +176,7 @@ def _definition(
     definition = define_study(application, experiments, generator.program, generator.former_program)
     more = {
         RUN: notes.get(RUN, {}),
-        PROGRAMS: ExecutableHistory.of(application, notes).notes(),
+        PROGRAMS: ExecutableChanges.of(application, notes).notes(),
         SPACES: spaces_of(repository.notes(study), definition.notes, space, application.repeat),
     }
     return replace(definition, notes={**definition.notes, **more})

@@ -142,7 +142,7 @@ def _schedule_charts(arguments: Mapping[str, Any]) -> Any:
 
 def _report_file(arguments: Mapping[str, Any]) -> bytes:
     from zenturio.record.open import open_repository  # noqa: PLC0415 - only one task needs it
-    from zenturio.show.report import parse_report  # noqa: PLC0415
+    from zenturio.show.markdown_report import parse_report  # noqa: PLC0415
     from zenturio.show.report_store import export_report  # noqa: PLC0415
 
     report, folder = parse_report(arguments["text"], arguments["name"]), Path(arguments["folder"])

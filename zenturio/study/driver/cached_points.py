@@ -21,7 +21,7 @@ from zenturio.experiment.experiment import ProgramIdentity
 from zenturio.experiment.experiment_generator import KeyColumns
 from zenturio.expression import Expression
 from zenturio.record.entities import KeyedResults
-from zenturio.study.driver.progress import CachedTally, ExecutableHistory, scalars, score_of_values
+from zenturio.study.driver.progress import CachedTally, ExecutableChanges, scalars, score_of_values
 
 Array = np.ndarray[Any, Any]
 LoadCachedPoints = Callable[[ProgramIdentity], "CachedPoints | None"]
@@ -35,7 +35,7 @@ class CachedPoints:
         self,
         results: KeyedResults,
         goals: Sequence[Goal] = (),
-        programs: ExecutableHistory | None = None,
+        programs: ExecutableChanges | None = None,
         *,
         allow_failed: bool = True,
     ) -> None:
@@ -47,7 +47,7 @@ class CachedPoints:
         self._cause_texts = results.cause_texts
         self._scores = [scores_of(goal.expression, results)[order] for goal in goals]
         self._signs = [1 if goal.direction == "maximize" else -1 for goal in goals]
-        self._programs = programs or ExecutableHistory()
+        self._programs = programs or ExecutableChanges()
         self._allow_failed = allow_failed
         self._reported = {0}
         """Causes of which one failure went the usual way."""

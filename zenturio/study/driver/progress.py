@@ -121,14 +121,14 @@ _KEPT = 100
 
 
 @dataclass
-class ExecutableHistory:
+class ExecutableChanges:
     """The content of each executable from a time on, as the drivers of a study saw it."""
 
     _paths: Mapping[str, str] = field(default_factory=dict)
     _changes: Mapping[str, list[tuple[float, str]]] = field(default_factory=dict)
 
     @staticmethod
-    def of(application: Application, notes: Mapping[str, Any]) -> ExecutableHistory:
+    def of(application: Application, notes: Mapping[str, Any]) -> ExecutableChanges:
         """What *notes* hold of the executables that *application* starts, and what they are now."""
         before = notes.get(PROGRAMS, {})
         paths, changes = {}, {}
@@ -141,7 +141,7 @@ class ExecutableHistory:
             if not known or known[-1][1] != digest:
                 known.append((time(), digest))
             paths[word], changes[word] = str(path), known[-_KEPT:]
-        return ExecutableHistory(paths, changes)
+        return ExecutableChanges(paths, changes)
 
     def notes(self) -> dict[str, Any]:
         """Return the same as JSON has it."""
@@ -694,7 +694,7 @@ class RunCounts:
         study: str,
         slots: int,
         goals: tuple[Goal, ...],
-        programs: ExecutableHistory | None = None,
+        programs: ExecutableChanges | None = None,
         *,
         is_one_machine: bool = False,
         is_search: bool = False,
@@ -718,7 +718,7 @@ class RunCounts:
         self._has_succeeded = False
         self._ended_by_limit = False
         self._alone = 0
-        self._programs = programs or ExecutableHistory()
+        self._programs = programs or ExecutableChanges()
         self._outdated: Counter[str] = Counter()
         self._remarks: dict[str, None] = {}
         self._news: list[str] = []

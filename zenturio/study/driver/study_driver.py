@@ -43,7 +43,7 @@ from zenturio.study.driver.in_flight import (
 )
 from zenturio.study.driver.progress import (
     LINES,
-    ExecutableHistory,
+    ExecutableChanges,
     FailureGroup,
     ResultChecks,
     RunCounts,
@@ -133,7 +133,7 @@ class StudyDriver:
         goals: tuple[Goal, ...] = (),
         settings: DriverSettings = DEFAULT_SETTINGS,
         listener: ProgressListener = lambda _progress: None,
-        programs: ExecutableHistory | None = None,
+        programs: ExecutableChanges | None = None,
         kinds: Callable[[], Kinds] = lambda: None,
         round_: int | None = None,
         observers: Observers | None = None,
@@ -151,7 +151,7 @@ class StudyDriver:
         self._source = source
         self._proposals = Proposals(source)
         self._goals = goals
-        self._programs = programs or ExecutableHistory()
+        self._programs = programs or ExecutableChanges()
         self._cached_points: CachedPoints | None = None
         if isinstance(source, SkipsCached):
             source.skip_cached(self._load_cached_points)

@@ -41,7 +41,7 @@ from zenturio.study.driver.experiment_states import (
     Pair,
     TrackedExperiment,
 )
-from zenturio.study.driver.progress import ExecutableHistory
+from zenturio.study.driver.progress import ExecutableChanges
 
 if TYPE_CHECKING:
     from zenturio.study.driver.cached_points import CachedPoints
@@ -338,7 +338,7 @@ class StudyRecords:
         return LookedUp(batch, outcomes, missing if again else self._to_run(missing, outcomes))
 
     def cached_points(
-        self, program: ProgramIdentity, goals: Sequence[Goal], programs: ExecutableHistory
+        self, program: ProgramIdentity, goals: Sequence[Goal], programs: ExecutableChanges
     ) -> CachedPoints | None:
         """Return which points have outcomes in a large study; None for a small one."""
         names = frozenset[str]().union(*(goal.expression.names for goal in goals))

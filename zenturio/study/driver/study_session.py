@@ -41,7 +41,7 @@ from zenturio.study.driver.measurement_plan import (
 )
 from zenturio.study.driver.progress import (
     PROGRAMS,
-    ExecutableHistory,
+    ExecutableChanges,
     ResultChecks,
     RunPlan,
     RunProgress,
@@ -332,7 +332,7 @@ class StudySession:
         counted_kinds = kinds if self.settings.each_machine else self.counting_kinds(kinds)
         round_, notes = self._next_round(generator, counted_kinds)
         before = self.repository.notes(self.study)
-        programs, changed = ExecutableHistory.of(self.application, before), Counter[str]()
+        programs, changed = ExecutableChanges.of(self.application, before), Counter[str]()
         kinds = counted_kinds
         machines_elsewhere = Counter[MachineKind]()
         # A source whose points may suffice goes on with what is cached, as a run would.
@@ -553,7 +553,7 @@ class StudySession:
         walk = self._walk(generator)
         refuse(walk.try_first() if walk else (), executor)
         previous_notes = self.repository.notes(self.study)
-        programs = ExecutableHistory.of(self.application, previous_notes)
+        programs = ExecutableChanges.of(self.application, previous_notes)
         definition = self._definition(generator, programs, previous_notes)
         archived = open_version(self.repository, self.study, definition, previous_notes)
         OPENED()
@@ -643,7 +643,7 @@ class StudySession:
     def _definition(
         self,
         generator: ExperimentGenerator,
-        programs: ExecutableHistory,
+        programs: ExecutableChanges,
         before: Mapping[str, Any],
     ) -> StudyDefinition:
         definition = self._defined(generator)

@@ -13,10 +13,10 @@ from starlette.routing import Route
 
 from zenturio.errors import InputError, NotFoundError, ZenError
 from zenturio.show.charts.chart_query import CHARTS, ScheduleQuery, check_limits, offered_algorithms
+from zenturio.show.markdown_report import CHART_PATHS, MOST_BYTES, parse_report
 from zenturio.show.portal.limited_process import run_limited
 from zenturio.show.portal.pages.chart import attachment, file_response, status_of
 from zenturio.show.portal.state import Portal, portal_of
-from zenturio.show.report import CHART_PATHS, MOST_BYTES, parse_report
 from zenturio.show.report_store import FORMATS, ReportStore, version_of
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ def run_again(
     assert repository.record("s", driver, [measured]) == {of.digest}
 
 
-class Rounds:
+class RoundsContract:
     def test_rounds_are_numbered_from_one(self, repository: Repository) -> None:
         driven(repository)
         repository.end_round("s", 2)

@@ -34,7 +34,7 @@ def edited(repository: Repository, late: Sequence[Experiment] = ()) -> None:
     repository.open("s", DEFINITION)
 
 
-class Equating:
+class EquatedResultsContract:
     def test_equated_results_are_cached_with_their_logs(self, repository: Repository) -> None:
         edited(repository)
         assert repository.cached("s", [NEW_A, NEW_B]) == frozenset()

@@ -42,7 +42,7 @@ def status_in(repository: Repository, study: str) -> str:
     return repository.experiment_record(study, A.digest).state
 
 
-class Reopening:
+class RetriedFailuresContract:
     def test_what_one_study_sets_aside_stays_in_others_and_in_archived_versions(
         self, repository: Repository
     ) -> None:
