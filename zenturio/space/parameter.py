@@ -207,6 +207,13 @@ def _letters(domain: Domain) -> tuple[set[str], set[int]]:
         same_sign = domain.first * (domain.first + (domain.size - 1) * domain.stride) >= 0
         exact = not domain.numeral.shortest
         return set("0123456789.+-e"), ends if same_sign and exact else {0, 1}
+    if isinstance(domain, Concatenation):  # of its parts, for it may have millions of texts
+        alphabet, lengths = set[str](), {0}
+        for part in domain.parts:
+            more = (set(part), {len(part)}) if isinstance(part, str) else _letters(part)
+            alphabet |= more[0]
+            lengths = {length + further for length in lengths for further in more[1]}
+        return alphabet, lengths
     texts = domain.texts()
     return {letter for text in texts for letter in text}, {len(text) for text in texts}
 
@@ -230,10 +237,19 @@ def _compare(whole: Concatenation) -> None:
 
 def _type_of(parts: Sequence[Part]) -> Type:
     """Return the type of all texts; shapes are enough, for all digits read alike."""
+    shapes = _shapes_of(parts)
+    return "str" if shapes is None else shared_type(map(kind_of, shapes))
+
+
+def _shapes_of(parts: Sequence[Part]) -> tuple[str, ...] | None:
+    """Return the distinct texts of the product of *parts*, with one digit for each run of digits.
+
+    None if these are too many.
+    """
     shapes = [(part,) if isinstance(part, str) else _shapes(part) for part in parts]
     if math.prod(map(len, shapes)) > _SHAPES:
-        return "str"
-    return shared_type(kind_of("".join(texts)) for texts in product(*shapes))
+        return None
+    return tuple({_with_one_digit("".join(texts)) for texts in product(*shapes)})
 
 
 def _zeros(parts: Sequence[Part]) -> bool:
@@ -252,8 +268,15 @@ def _shapes(domain: Domain) -> tuple[str, ...]:
     """Return the distinct texts of *domain* with each run of digits replaced by one digit."""
     if isinstance(domain, ArithmeticRange):
         ends = {domain.text(0), domain.text(domain.size - 1)}
-        return tuple({re.sub("[0-9]+", "1", text) for text in ends})
-    return tuple({re.sub("[0-9]+", "1", text) for text in domain.texts()})
+        return tuple(set(map(_with_one_digit, ends)))
+    # The set may hold millions of texts, of which its parts have few shapes.
+    if isinstance(domain, Concatenation) and (shapes := _shapes_of(domain.parts)) is not None:
+        return shapes
+    return tuple(set(map(_with_one_digit, domain.texts())))
+
+
+def _with_one_digit(text: str) -> str:
+    return re.sub("[0-9]+", "1", text)
 
 
 # Parameters, and sets that depend on others
