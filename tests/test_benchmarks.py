@@ -24,7 +24,7 @@ SMALLEST = {
     "driving": "--runs 4 --rounds 1 --sizes 4",
     "engines": "--seeds 2 --problems smooth tiles-large --trials 12 --here --picture {tmp}/e.png",
     "ga": "--seeds 2",
-    "growth": "--counted --sizes 5000,10000,20000 --studies 100,200,400 --copy-from 1",
+    "growth": "--counted --sizes 24000,48000,96000 --studies 100,200,400 --copy-from 1",
     "heft": "--quick",
     "identity": "--sizes 3 100 --rounds 1",
     "islands": "--evaluations 400 --islands 3 --exchanges 1",
