@@ -439,7 +439,7 @@ class OutputFileRecords:
 
 
 def redirected_to(descriptor: int) -> str:
-    """The real path of the plain file that *descriptor* is; empty where it is none."""
+    """Return the real path of the plain file that *descriptor* is; empty if it is none."""
     path = descriptor_path(descriptor)
     try:
         is_file = bool(path) and stat.S_ISREG(os.fstat(descriptor).st_mode)

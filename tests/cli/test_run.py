@@ -13,8 +13,9 @@ import pytest
 
 from loaded import Program
 from tests.cli.conftest import SMALL, zen
+from zenturio.cli import status_and_logs
 from zenturio.record.open import open_repository
-from zenturio.study.overview import opened_repository
+from zenturio.study.overview import opened_repository, study_statuses
 from zenturio.testing.experiments import dead_driver
 
 PROGRAM = [sys.executable, "-c", "from zenturio.cli import main; main()"]
@@ -667,3 +668,8 @@ def test_what_an_edit_left_behind_is_not_counted_as_done(tmp_path):
     assert states("--budget", "60s")[1] <= 8
     write("{ 5:9 }", 2)
     assert states("--budget", "0.001s") == (4, 6)
+    # In a list, a large study has a lower bound.
+    database = str(tmp_path / ".zenturio" / "zenturio.db")
+    (uncounted,) = status_and_logs.with_unplanned_counts(database, study_statuses(database), most=3)
+    (counted,) = status_and_logs.with_unplanned_counts(database, study_statuses(database))
+    assert (uncounted.unplanned, uncounted.missing, counted.missing > 0) == (None, 0, True)

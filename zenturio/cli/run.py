@@ -293,19 +293,19 @@ def _print_summary(summary: RunSummary, db: str | None, *, named: bool = False) 
 
 
 def _with_what_is_left(summary: RunSummary, db: str | None) -> RunSummary:
-    """*summary* with all cached experiments of the plan, not only those that the run came to.
+    """Return *summary* with all cached experiments of the plan counted.
 
-    Only of a run that has left some.
+    A run that ended early has looked only at a part of them.
     """
     if not summary.unfinished or summary.before or summary.blocked or summary.round:
         return summary
     from dataclasses import replace
 
-    from zenturio.cli.status_and_logs import MOST_COUNTED, with_beside
+    from zenturio.cli.status_and_logs import MOST_COUNTED, with_unplanned_counts
     from zenturio.study.overview import study_status
 
-    (status,) = with_beside(db, [study_status(db, summary.study)], MOST_COUNTED)
-    if status.beside is None or status.planned != summary.total or len(status.machines) > 1:
+    (status,) = with_unplanned_counts(db, [study_status(db, summary.study)], MOST_COUNTED)
+    if status.unplanned is None or status.planned != summary.total or len(status.machines) > 1:
         return summary
     left = min(status.left + status.counts.get("cancelled", 0), summary.unfinished)
     cached = summary.cached + summary.unfinished - left

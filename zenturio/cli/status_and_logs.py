@@ -25,7 +25,7 @@ Of = Annotated[
 ]
 
 MOST_COUNTED = 20_000
-"""Experiments that a study may have whose standing takes a look at each of them in a list."""
+"""A list counts what is missing exactly in studies of at most so many experiments."""
 MOST_RUNNING = 20
 """Experiments that run now and are listed."""
 NOTHING = "there are no studies yet: zen run PATH"
@@ -47,7 +47,7 @@ def list_studies(db: Database = None, json: Json = False) -> None:
     """
     from zenturio.study.overview import study_statuses
 
-    statuses = with_beside(db, study_statuses(db), MOST_COUNTED)
+    statuses = with_unplanned_counts(db, study_statuses(db), MOST_COUNTED)
     if json:
         output.facts([_standing_facts(status) for status in statuses])
     elif not statuses:
@@ -73,8 +73,8 @@ def list_studies(db: Database = None, json: Json = False) -> None:
 
 
 def _left(status: "StudyStatus") -> int | str:
-    """What the table says is missing; a lower bound where not everything was counted."""
-    return status.left if status.beside is not None else f"{status.left}+"
+    """Return how many are missing; a lower bound, with a plus, if not all were counted."""
+    return status.left if status.unplanned is not None else f"{status.left}+"
 
 
 def status(
@@ -92,9 +92,9 @@ def status(
     from zenturio.study.overview import study_status, study_statuses
 
     if study is None:
-        statuses = with_beside(db, study_statuses(db), MOST_COUNTED)
+        statuses = with_unplanned_counts(db, study_statuses(db), MOST_COUNTED)
     else:
-        statuses = with_beside(db, [study_status(db, study)])
+        statuses = with_unplanned_counts(db, [study_status(db, study)])
     # Causes take a query of their own: only where a single study was asked for.
     failed = output.failures_of_study(study, db) if study is not None and statuses[0].failed else []
     outside = _outside(db, statuses)
@@ -295,22 +295,23 @@ def _several(status: "StudyStatus") -> str:
     return f"\n  {experiments}, {count:,} results of {' and '.join(parts)}"
 
 
-def with_beside(
+def with_unplanned_counts(
     db: str | None, statuses: list["StudyStatus"], most: int | None = None
 ) -> list["StudyStatus"]:
-    """The statuses with what lies beside their studies' last runs; of large studies unless *most*.
+    """Return *statuses* with the experiments counted that the last runs did not plan.
 
-    To count it reads each experiment of a study that was run with several spaces.
+    This reads each experiment of a study that was run with several spaces; studies of more than
+    *most* experiments are left uncounted.
     """
-    open_ = [s for s in statuses if s.beside is None and (most is None or s.total <= most)]
-    if not open_:
+    uncounted = [s for s in statuses if s.unplanned is None and (most is None or s.total <= most)]
+    if not uncounted:
         return statuses
-    from zenturio.query.points_outside import count_beside_last_run
+    from zenturio.query.points_outside import count_unplanned
     from zenturio.study.overview import opened_repository
 
     with opened_repository(db) as repository:
-        counts = {s.study: count_beside_last_run(repository, s.study) for s in open_}
-    return [replace(s, beside=counts.get(s.study, s.beside)) for s in statuses]
+        counts = {s.study: count_unplanned(repository, s.study) for s in uncounted}
+    return [replace(s, unplanned=counts.get(s.study, s.unplanned)) for s in statuses]
 
 
 def _outside(db: str | None, statuses: Sequence["StudyStatus"]) -> dict[str, int]:

@@ -208,11 +208,9 @@ def quantile(values: Sequence[Number], share: float) -> float | None:
     if low == high or place == at:
         return float(low)
     if not (math.isfinite(low) and math.isfinite(high)):
-        return (
-            None
-            if math.isinf(low) and math.isinf(high)
-            else float(low if math.isinf(low) else high)
-        )
+        if math.isinf(low) and math.isinf(high):
+            return None
+        return float(low if math.isinf(low) else high)
     # Both shares of a sum: the difference of values of both signs may overflow.
     return low * (1 - (place - at)) + high * (place - at)
 

@@ -29,11 +29,11 @@ def present_spaces(definition: StudyDefinition, *, archived: bool) -> list[Space
     programs = [] if archived else _scanned(definition)
     if not _declare_all(programs, definition):
         programs = _as_run_last(definition)
-    return [it.space for it in programs] if _declare_all(programs, definition) else []
+    return [program.space for program in programs] if _declare_all(programs, definition) else []
 
 
 def _declare_all(programs: Sequence[Application], definition: StudyDefinition) -> bool:
-    """Whether the last of *programs* has each parameter of the study."""
+    """Return whether the last of *programs* has each parameter of the study."""
     names = {field.name for field in definition.parameters if field.kind != SEED_KIND}
     return bool(programs) and names <= {p.name for p in programs[-1].space.parameters}
 
@@ -72,12 +72,12 @@ def _read(
 
 
 def _as_run_last(definition: StudyDefinition) -> list[Application]:
-    """Of the recorded files."""
+    """Return the application that the recorded files make, without and with ``--set``."""
     return _read(lambda values: scan_kept(definition.sources, values), definition)
 
 
 def _scanned(definition: StudyDefinition) -> list[Application]:
-    """Of the files in the project."""
+    """Return the application that the files in the project make, without and with ``--set``."""
     paths = [path_in_project(path) for path in definition.notes.get("paths", ())]
     present = [path for path in paths if path is not None]
     if not present or len(present) < len(paths):
@@ -85,8 +85,8 @@ def _scanned(definition: StudyDefinition) -> list[Application]:
     return _read(lambda values: scan(present, overrides=values), definition)
 
 
-def count_beside_last_run(repository: Repository, study: str) -> int:
-    """How many experiments of *study* its last run did not plan.
+def count_unplanned(repository: Repository, study: str) -> int:
+    """Return how many experiments of *study* its last run did not plan.
 
     The space of that run does not hold their points, or its REPEAT has fewer runs of a point. 0
     where its program is not known.

@@ -79,7 +79,7 @@ class StudyStatus:
     """Of its newest definition."""
     sources: Mapping[str, str] = field(default_factory=dict)
     """The SHA-256 of each file of that definition."""
-    beside: int | None = 0
+    unplanned: int | None = 0
     """Experiments that its last run did not plan: of other points, or further runs of a point.
 
     None if there may be some that were not counted.
@@ -132,7 +132,7 @@ class StudyStatus:
     @property
     def missing(self) -> int:
         """Those that nobody runs and that have no outcome, as far as it is known."""
-        return max(self.planned - self.total + (self.beside or 0), 0)
+        return max(self.planned - self.total + (self.unplanned or 0), 0)
 
     @property
     def left(self) -> int:
