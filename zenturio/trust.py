@@ -329,9 +329,9 @@ def _shown(questions: Mapping[str, str]) -> list[str]:
     """Return the texts as lines in which nothing can steer the terminal."""
     shown = []
     for where, text in questions.items():
-        more = "" if len(text) <= _MOST_SHOWN else f" ... ({len(text):,} characters)"
+        cut_note = "" if len(text) <= _MOST_SHOWN else f" ... ({len(text):,} characters)"
         shown.append(f"  {_plain(where)}:")
-        shown += [f"    {_plain(line)}" for line in (text[:_MOST_SHOWN] + more).splitlines()]
+        shown += [f"    {_plain(line)}" for line in (text[:_MOST_SHOWN] + cut_note).splitlines()]
     return shown
 
 

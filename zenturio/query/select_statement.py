@@ -408,19 +408,19 @@ def select_rows_among(
     """
     keys = _key_items(statement.catalog)
     columns = list(column_chunks(heads))
-    found: list[tuple[tuple[Any, ...], list[Any]]] = []
-    for some in column_chunks(numbers, NAMED_ROWS):
+    keyed_rows: list[tuple[tuple[Any, ...], list[Any]]] = []
+    for named in column_chunks(numbers, NAMED_ROWS):
         cells_by_key: dict[tuple[Any, ...], list[Any]] = {}
         for chunk in columns:
             items = [*keys, *chunk]
             source = _source(reader, statement, [item.fragment for item in items])
-            among = _named(keys[2], some)
+            among = _named(keys[2], named)
             for row in reader.rows(statement.select(items, source=source, among=among)):
                 cells_by_key.setdefault(row[:3], []).extend(row[3:])
-        found += cells_by_key.items()
+        keyed_rows += cells_by_key.items()
     # SQLite has positions beyond 63 bits as texts, which come behind all numbers.
-    found.sort(key=lambda pair: (isinstance(pair[0][0], str), *pair[0]))
-    return [tuple(cells) for _, cells in found]
+    keyed_rows.sort(key=lambda pair: (isinstance(pair[0][0], str), *pair[0]))
+    return [tuple(cells) for _, cells in keyed_rows]
 
 
 def _key_items(catalog: Catalog) -> list[SelectItem]:

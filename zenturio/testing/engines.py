@@ -228,9 +228,9 @@ class EngineContract:
                 first.tell(number, cost(point))
                 # The other one is asked for one point at a time, and late.
                 while number not in repeated:
-                    asked = second.ask(1)
-                    assert asked, "what arrived before is all that a proposal depends on"
-                    repeated.update(asked)
+                    proposed = second.ask(1)
+                    assert proposed, "what arrived before is all that a proposal depends on"
+                    repeated.update(proposed)
                 second.tell(number, cost(repeated.pop(number)))
             assert second.trials == first.trials
             assert all(space.contains(trial.point) for trial in first.trials)
@@ -291,8 +291,8 @@ class EngineContract:
         for space in self.spaces:
             search = self.watched(SearchProblem(space, Directions(), 1, _TRIALS))
             proposed = search.ask(8)
-            others = [point for point in space.sample(5, 9) if point not in proposed]
-            search.tell([Trial(point, cost(point)) for point in (*proposed, *others)])
+            unasked = [point for point in space.sample(5, 9) if point not in proposed]
+            search.tell([Trial(point, cost(point)) for point in (*proposed, *unasked)])
             assert all(space.contains(point) for point in search.ask(4))
 
     def test_a_search_whose_process_was_killed_goes_on_in_another_one(self) -> None:
